@@ -1,0 +1,1 @@
+"""Trains with single-file reinforcement-learning scripts: our own and upstream CleanRL's."""

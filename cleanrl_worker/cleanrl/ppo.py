@@ -1,0 +1,476 @@
+"""Proximal Policy Optimization for discrete actions, in one file.
+
+    python cleanrl_worker/cleanrl/ppo.py --env-id CartPole-v1 --total-timesteps 50000
+
+Flag names, defaults and TensorBoard tags are CleanRL's. Two things differ on purpose. A truncated episode (a time limit)
+is not treated as a terminated one: its last step is still worth the value of the state it was cut off in. And while the
+environments run, only the actor is evaluated, in numpy on the parameters' own memory; values and log-probabilities of the
+whole rollout follow in one batch, which gives the same numbers for a fraction of the time on a CPU.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+import tyro
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from cleanrl_worker.checkpoints import describe_space
+from cleanrl_worker.session import TrainingSession, UsageError
+
+
+@dataclass
+class Args:
+    exp_name: str = "ppo"
+    """Name of the experiment, part of the run directory's name."""
+    seed: int = 1
+    """Seed of environments, networks and sampling; the same seed gives the same run."""
+    torch_deterministic: bool = True
+    """Ask cuDNN for deterministic kernels."""
+    cuda: bool = False
+    """Train on the GPU; for networks this small the CPU is usually faster."""
+    track: bool = False
+    """Send the run to Weights & Biases (not available in this version)."""
+    wandb_project_name: str = "cleanRL"
+    """Project that a tracked run belongs to."""
+    wandb_entity: str | None = None
+    """Team or user that owns the project of a tracked run."""
+    capture_video: bool = False
+    """Record videos of the agent (not available in this version)."""
+
+    env_id: str = "CartPole-v1"
+    """Gymnasium id of an environment with discrete actions and box observations."""
+    total_timesteps: int = 500_000
+    """Environment steps in all, rounded up so that each environment makes the same number."""
+    learning_rate: float = 2.5e-4
+    """Step size of Adam at the start."""
+    num_envs: int = 4
+    """How many environments are stepped side by side."""
+    num_steps: int = 128
+    """Steps of each environment between two updates."""
+    anneal_lr: bool = True
+    """Lower the learning rate linearly to zero over the run."""
+    gamma: float = 0.99
+    """Discount: what a reward is still worth one step later."""
+    gae_lambda: float = 0.95
+    """Trade of bias (0) against variance (1) in the advantage estimate."""
+    num_minibatches: int = 4
+    """Parts that a rollout is cut into for gradient steps."""
+    update_epochs: int = 4
+    """Passes over each rollout."""
+    norm_adv: bool = True
+    """Normalise the advantages of every minibatch."""
+    clip_coef: float = 0.2
+    """How far the new policy's probability ratio may move before its gradient is cut."""
+    clip_vloss: bool = True
+    """Clip the value function's change by the same coefficient."""
+    ent_coef: float = 0.01
+    """Weight of the entropy bonus."""
+    vf_coef: float = 0.5
+    """Weight of the value loss."""
+    max_grad_norm: float = 0.5
+    """Longest gradient that is applied unscaled."""
+    target_kl: float | None = None
+    """End the passes over a rollout once the policy has moved this far."""
+
+    torch_threads: int = 1
+    """CPU threads for PyTorch; more than one slows networks this small down."""
+    checkpoint_every: int = 100_000
+    """Environment steps between checkpoints; 0 writes only the one at the end."""
+
+
+def check(args: Args) -> None:
+    """Raise UsageError for the first argument that cannot work."""
+    for name in ("total_timesteps", "num_envs", "num_steps", "num_minibatches", "update_epochs", "torch_threads"):
+        require(getattr(args, name) >= 1, f"--{flag(name)} must be at least 1, got {getattr(args, name)}.")
+    for name in ("seed", "checkpoint_every", "ent_coef", "vf_coef"):
+        require(getattr(args, name) >= 0, f"--{flag(name)} must not be negative, got {getattr(args, name)}.")
+    for name in ("learning_rate", "clip_coef", "max_grad_norm", "target_kl"):
+        value = getattr(args, name)
+        require(value is None or 0 < value < math.inf, f"--{flag(name)} must be more than 0, got {value}.")
+    for name in ("gamma", "gae_lambda"):
+        require(0 <= getattr(args, name) <= 1, f"--{flag(name)} must be from 0 to 1, got {getattr(args, name)}.")
+    batch_size = args.num_envs * args.num_steps
+    require(
+        args.num_minibatches <= batch_size,
+        f"--num-minibatches must be at most {batch_size} (num-envs times num-steps), got {args.num_minibatches}.",
+    )
+    require(not args.track, "--track is not available in this version; leave it out and use TensorBoard.")
+    require(not args.capture_video, "--capture-video is not available in this version; leave it out.")
+    require(
+        not args.cuda or torch.cuda.is_available(),
+        "--cuda was asked for, but PyTorch finds no CUDA device; leave it out to train on the CPU.",
+    )
+
+
+def require(condition: bool, sentence: str) -> None:
+    if not condition:
+        raise UsageError(sentence)
+
+
+def flag(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def make_envs(args: Args) -> SyncVectorEnv:
+    """The environments, checked for what this algorithm can handle.
+
+    SAME_STEP: a finished environment is reset within the step that finished it, so every row of a rollout is a real
+    transition, and the observation the episode ended in arrives as `final_obs`. CartPole's own vector environment
+    offers only NEXT_STEP, whose reset rows would have to be masked, and is not faster for a handful of environments.
+    """
+    try:
+        envs = SyncVectorEnv(
+            [lambda: gym.make(args.env_id) for _ in range(args.num_envs)],
+            copy=False,
+            autoreset_mode=AutoresetMode.SAME_STEP,
+        )
+    except gym.error.UnregisteredEnv as error:
+        from mosaic_protocol.suggest import did_you_mean
+
+        raise UsageError(f"There is no environment {args.env_id!r}{did_you_mean(args.env_id, gym.registry)}") from error
+    except (gym.error.Error, ImportError) as error:
+        raise UsageError(f"{args.env_id} cannot be made here: {' '.join(str(error).split())}") from error
+    action_space, observation_space = envs.single_action_space, envs.single_observation_space
+    require(
+        isinstance(action_space, gym.spaces.Discrete),
+        f"ppo needs a discrete action space; {args.env_id} has {describe_shape(action_space)}. "
+        "Try ppo_continuous_action.",
+    )
+    require(
+        isinstance(observation_space, gym.spaces.Box),
+        f"ppo needs a Box observation space; {args.env_id} has {describe_shape(observation_space)}.",
+    )
+    return envs
+
+
+def describe_shape(space: gym.Space[Any]) -> str:
+    if isinstance(space, gym.spaces.Box):
+        return f"Box({', '.join(str(extent) for extent in space.shape)},)"
+    return str(space)
+
+
+class Agent(nn.Module):
+    """Separate actor and critic, each with two hidden layers of 64 tanh units."""
+
+    def __init__(self, observation_size: int, action_count: int) -> None:
+        super().__init__()
+        self.critic = network(observation_size, 1, last_gain=1.0)
+        self.actor = network(observation_size, action_count, last_gain=0.01)
+
+    def actor_arrays(self) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+        """(transposed weight, bias) of each actor layer: views, where the parameters are in main memory."""
+        layers = [layer for layer in self.actor if isinstance(layer, nn.Linear)]
+        return [(layer.weight.detach().cpu().numpy().T, layer.bias.detach().cpu().numpy()) for layer in layers]
+
+
+def network(inputs: int, outputs: int, last_gain: float) -> nn.Sequential:
+    sizes = (inputs, 64, 64, outputs)
+    layers = [nn.Linear(before, after) for before, after in zip(sizes, sizes[1:], strict=False)]
+    for layer, gain in zip(layers, (math.sqrt(2), math.sqrt(2), last_gain), strict=True):
+        nn.init.orthogonal_(layer.weight, gain)
+        nn.init.zeros_(layer.bias)
+    return nn.Sequential(layers[0], nn.Tanh(), layers[1], nn.Tanh(), layers[2])
+
+
+class Rollout:
+    """What the environments went through between two updates; row `t` of each array is step `t` of all of them."""
+
+    def __init__(self, steps: int, envs: int, observation_size: int) -> None:
+        # One row more: the observation that the last step led to.
+        self.observations = np.zeros((steps + 1, envs, observation_size), dtype=np.float32)
+        self.actions = np.zeros((steps, envs), dtype=np.int64)
+        self.rewards = np.zeros((steps, envs), dtype=np.float32)
+        self.terminated = np.zeros((steps, envs), dtype=bool)
+        self.truncated = np.zeros((steps, envs), dtype=bool)
+        # (step, environment, observation) where a time limit cut an episode off.
+        self.cut_off: list[tuple[int, int, NDArray[np.float32]]] = []
+
+
+class Collector:
+    """Steps the environments and keeps what must survive from one rollout to the next."""
+
+    def __init__(self, envs: SyncVectorEnv, session: TrainingSession, seed: int) -> None:
+        self.envs, self.session = envs, session
+        self.random = np.random.default_rng(seed)
+        self.global_step = 0
+        first_observation, _ = envs.reset(seed=seed)
+        self.observation = np.array(first_observation, dtype=np.float32).reshape(envs.num_envs, -1)
+        self.returns = np.zeros(envs.num_envs)
+        self.lengths = np.zeros(envs.num_envs, dtype=np.int64)
+
+    def collect(self, agent: Agent, steps: int) -> Rollout | None:
+        """Play `steps` steps in every environment, or return None when the session asks to stop meanwhile."""
+        envs, session = self.envs, self.session
+        space = envs.single_action_space
+        assert isinstance(space, gym.spaces.Discrete)
+        rollout = Rollout(steps, envs.num_envs, self.observation.shape[1])
+        hidden_1, hidden_2, last = agent.actor_arrays()
+        # Adding Gumbel noise and taking the largest logit samples exactly from the softmax.
+        noise = self.random.gumbel(size=(steps, envs.num_envs, int(space.n))).astype(np.float32)
+        rollout.observations[0] = self.observation
+        for step in range(steps):
+            session.safe_point(self.global_step)
+            if session.stop_requested:
+                return None
+            hidden = np.tanh(rollout.observations[step] @ hidden_1[0] + hidden_1[1])
+            hidden = np.tanh(hidden @ hidden_2[0] + hidden_2[1])
+            action = (hidden @ last[0] + last[1] + noise[step]).argmax(axis=1)
+            observation, reward, terminated, truncated, info = envs.step(action + space.start)
+            self.global_step += envs.num_envs
+            self.returns += reward
+            self.lengths += 1
+            rollout.actions[step] = action
+            rollout.rewards[step] = reward
+            rollout.observations[step + 1] = observation.reshape(envs.num_envs, -1)
+            if "final_obs" in info:
+                rollout.terminated[step], rollout.truncated[step] = terminated, truncated
+                self._end_episodes(rollout, step, info["final_obs"])
+        self.observation = rollout.observations[steps]
+        return rollout
+
+    def _end_episodes(self, rollout: Rollout, step: int, final_observations: NDArray[Any]) -> None:
+        terminated, truncated = rollout.terminated[step], rollout.truncated[step]
+        for env in np.flatnonzero(terminated | truncated):
+            if truncated[env] and not terminated[env]:
+                final = np.array(final_observations[env], dtype=np.float32).reshape(-1)
+                rollout.cut_off.append((step, int(env), final))
+            ended = {"charts/episodic_return": self.returns[env], "charts/episodic_length": self.lengths[env]}
+            self.session.scalars(self.global_step, ended)
+            self.returns[env], self.lengths[env] = 0.0, 0
+
+
+def advantages_of(
+    rewards: NDArray[np.float32],
+    values: NDArray[np.float32],
+    next_values: NDArray[np.float32],
+    terminated: NDArray[np.bool_],
+    truncated: NDArray[np.bool_],
+    gamma: float,
+    gae_lambda: float,
+) -> NDArray[np.float32]:
+    """Generalised advantage estimates, all arrays shaped (steps, environments).
+
+    `next_values` is the critic's value of the observation that a step truly led to, which at the end of an episode is
+    not the first one of the next. A terminated episode has no future: that value counts for nothing. A truncated one
+    has, but the steps after it belong to another episode: the value counts, the later advantages do not.
+    """
+    errors = rewards + gamma * next_values * ~terminated - values
+    carry = np.float32(gamma * gae_lambda) * ~(terminated | truncated)
+    advantages = np.empty_like(errors)
+    following = np.zeros_like(errors[0])
+    for step in range(len(errors) - 1, -1, -1):
+        following = errors[step] + carry[step] * following
+        advantages[step] = following
+    return advantages
+
+
+@dataclass
+class Batch:
+    """A rollout as flat tensors on the training device."""
+
+    observations: Tensor
+    actions: Tensor
+    log_probs: Tensor
+    advantages: Tensor
+    returns: Tensor
+    values: Tensor
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    def shuffled(self, order: Tensor) -> Batch:
+        return Batch(*(getattr(self, field.name)[order] for field in dataclasses.fields(self)))
+
+    def parts(self, count: int) -> list[Batch]:
+        """`count` consecutive parts whose sizes differ by one at most."""
+        columns = [getattr(self, field.name).tensor_split(count) for field in dataclasses.fields(self)]
+        return [Batch(*part) for part in zip(*columns, strict=True)]
+
+
+@torch.no_grad()
+def evaluate(agent: Agent, rollout: Rollout, args: Args, device: torch.device) -> Batch:
+    """Values, log-probabilities and advantages of a rollout, under the policy that produced it."""
+    steps, envs = rollout.actions.shape
+    observations = torch.from_numpy(rollout.observations).to(device)
+    all_values = agent.critic(observations).squeeze(-1).cpu().numpy()
+    values, next_values = all_values[:-1], all_values[1:].copy()
+    if rollout.cut_off:
+        at_step, at_env, finals = zip(*rollout.cut_off, strict=True)
+        final_values = agent.critic(torch.from_numpy(np.stack(finals)).to(device))
+        next_values[at_step, at_env] = final_values.squeeze(-1).cpu().numpy()
+    advantages = advantages_of(
+        rollout.rewards, values, next_values, rollout.terminated, rollout.truncated, args.gamma, args.gae_lambda
+    )
+    flat_observations = observations[:-1].reshape(steps * envs, -1)
+    actions = torch.from_numpy(rollout.actions.reshape(-1)).to(device)
+    log_probs = F.log_softmax(agent.actor(flat_observations), dim=1).gather(1, actions.unsqueeze(1)).squeeze(1)
+    return Batch(
+        observations=flat_observations,
+        actions=actions,
+        log_probs=log_probs,
+        advantages=torch.from_numpy(advantages.reshape(-1)).to(device),
+        returns=torch.from_numpy((advantages + values).reshape(-1)).to(device),
+        values=torch.from_numpy(values.reshape(-1)).to(device),
+    )
+
+
+@dataclass
+class Losses:
+    """Sums over a minibatch; `total` alone is the mean that is minimised."""
+
+    total: Tensor
+    policy: Tensor
+    value: Tensor
+    entropy: Tensor
+    log_ratios: Tensor
+
+
+def losses_of(agent: Agent, batch: Batch, args: Args) -> Losses:
+    log_probs = F.log_softmax(agent.actor(batch.observations), dim=1)
+    entropy = -(log_probs.exp() * log_probs).sum()
+    log_ratios = log_probs.gather(1, batch.actions.unsqueeze(1)).squeeze(1) - batch.log_probs
+
+    advantages = batch.advantages
+    if args.norm_adv and len(batch) > 1:  # a single one has no spread to divide by
+        spread, mean = torch.std_mean(advantages)
+        advantages = (advantages - mean) / (spread + 1e-8)
+    # The clipped objective with its bound written out: min(r A, clip(r) A) = min(r A, A + clip_coef |A|).
+    bounds = torch.add(advantages, advantages.abs(), alpha=args.clip_coef)
+    policy = -torch.minimum(advantages * log_ratios.exp(), bounds).sum()
+
+    values = agent.critic(batch.observations).squeeze(1)
+    squared = (values - batch.returns).square()
+    if args.clip_vloss:
+        clipped_values = batch.values + (values - batch.values).clamp(-args.clip_coef, args.clip_coef)
+        squared = torch.maximum(squared, (clipped_values - batch.returns).square())
+    value = 0.5 * squared.sum()
+
+    total = (policy - args.ent_coef * entropy + args.vf_coef * value) / len(batch)
+    return Losses(total, policy, value, entropy, log_ratios.detach())
+
+
+class Learner:
+    """Adam over all parameters laid out as one vector: clipping and stepping are then one operation each, not twelve."""
+
+    def __init__(self, agent: Agent, args: Args) -> None:
+        self.agent, self.args = agent, args
+        parameters = list(agent.parameters())
+        self.vector = nn.Parameter(nn.utils.parameters_to_vector(parameters).detach())
+        self.vector.grad = self.gradient = torch.zeros_like(self.vector)
+        nn.utils.vector_to_parameters(self.vector.data, parameters)  # views, as are the gradients
+        pieces = self.gradient.split([parameter.numel() for parameter in parameters])
+        for parameter, piece in zip(parameters, pieces, strict=True):
+            parameter.grad = piece.view_as(parameter)
+        self.optimizer = torch.optim.Adam([self.vector], lr=args.learning_rate, eps=1e-5, fused=True)
+
+    def step(self, batch: Batch) -> Losses:
+        """One gradient step."""
+        self.gradient.zero_()
+        losses = losses_of(self.agent, batch, self.args)
+        losses.total.backward()
+        self.gradient.mul_((self.args.max_grad_norm / (self.gradient.norm() + 1e-6)).clamp(max=1))
+        self.optimizer.step()
+        return losses
+
+    def update(self, batch: Batch) -> dict[str, float]:
+        """Improve the agent on one rollout and return what to log about it."""
+        args = self.args
+        minibatch_size = args.num_envs * args.num_steps / args.num_minibatches
+        count = max(1, round(len(batch) / minibatch_size))  # fewer for the last rollout, which may be shorter
+        all_log_ratios = []
+        for _ in range(args.update_epochs):
+            for minibatch in batch.shuffled(torch.randperm(len(batch))).parts(count):
+                losses = self.step(minibatch)
+                all_log_ratios.append(losses.log_ratios)
+            if args.target_kl is not None and kl_estimate(losses.log_ratios) > args.target_kl:
+                break
+        clipped = (torch.cat(all_log_ratios).exp() - 1).abs() > args.clip_coef
+        return {
+            "losses/value_loss": losses.value.item() / len(minibatch),
+            "losses/policy_loss": losses.policy.item() / len(minibatch),
+            "losses/entropy": losses.entropy.item() / len(minibatch),
+            "losses/old_approx_kl": -losses.log_ratios.mean().item(),
+            "losses/approx_kl": kl_estimate(losses.log_ratios),
+            "losses/clipfrac": clipped.float().mean().item(),
+            "losses/explained_variance": explained_variance(batch),
+        }
+
+
+def kl_estimate(log_ratios: Tensor) -> float:
+    """How far the new policy is from the old one: an unbiased estimate that is never negative."""
+    return (log_ratios.exp() - 1 - log_ratios).mean().item()
+
+
+def explained_variance(batch: Batch) -> float:
+    """1 when the critic foresaw the returns exactly, 0 when it did no better than a constant, NaN without variance."""
+    variance = batch.returns.var(correction=0).item()
+    return math.nan if variance == 0 else 1 - (batch.returns - batch.values).var(correction=0).item() / variance
+
+
+def train(args: Args, envs: SyncVectorEnv, session: TrainingSession) -> None:
+    torch.set_num_threads(args.torch_threads)
+    torch.manual_seed(args.seed)
+    torch.backends.cudnn.deterministic = args.torch_deterministic
+    device = torch.device("cuda" if args.cuda else "cpu")
+    space = envs.single_action_space
+    assert isinstance(space, gym.spaces.Discrete) and envs.single_observation_space.shape is not None
+    agent = Agent(math.prod(envs.single_observation_space.shape), int(space.n)).to(device)
+    learner = Learner(agent, args)
+    spaces = {"observation": describe_space(envs.single_observation_space), "action": describe_space(space)}
+
+    steps_left = math.ceil(args.total_timesteps / args.num_envs)
+    iterations = math.ceil(steps_left / args.num_steps)
+    session.begin(steps_left * args.num_envs)
+    collector = Collector(envs, session, args.seed)
+    saved_at = -1
+
+    def save(iteration: int) -> int:
+        state = {"iteration": iteration, "iterations": iterations}
+        session.save_checkpoint(collector.global_step, dict(agent.state_dict()), state, spaces)
+        return collector.global_step
+
+    for iteration in range(iterations):
+        learning_rate = args.learning_rate * (1 - iteration / iterations if args.anneal_lr else 1)
+        learner.optimizer.param_groups[0]["lr"] = learning_rate
+        rollout = collector.collect(agent, min(args.num_steps, steps_left))
+        if rollout is None:
+            break
+        steps_left -= len(rollout.actions)
+        logged = learner.update(evaluate(agent, rollout, args, device))
+        logged["charts/learning_rate"] = learning_rate
+        logged["charts/SPS"] = collector.global_step / session.seconds_running
+        session.scalars(collector.global_step, logged)
+        due = args.checkpoint_every and collector.global_step - max(saved_at, 0) >= args.checkpoint_every
+        if due or session.checkpoint_requested:
+            saved_at = save(iteration + 1)
+    if saved_at != collector.global_step:
+        save(iterations if rollout is not None else iteration)
+
+
+def main() -> int:
+    args = tyro.cli(Args, description=__doc__)
+    try:
+        check(args)
+        envs = make_envs(args)
+        with TrainingSession.open(dataclasses.asdict(args), algo="ppo") as session:
+            train(args, envs, session)
+        envs.close()
+    except UsageError as error:
+        print(f"ppo: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

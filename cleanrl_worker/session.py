@@ -1,0 +1,373 @@
+"""What a training script talks to: where its files go, how its scalars leave, and when it must pause or stop.
+
+A script opens one session and is otherwise an ordinary loop. Run by hand it gets a directory of its own under ``runs/``
+and stops at Ctrl-C; started by a supervisor (``MOSAIC_SCRIPT_CONTROL_FD``, ``MOSAIC_RUN_DIR``) it also writes its scalars
+to the run's durable journal and obeys what arrives on the control socket. The script cannot tell the difference.
+
+Requests arrive on a listening thread or in a signal handler. Both only put a word into a queue whose ``put`` is safe in
+either; everything that follows from a word happens in the training thread, inside :meth:`TrainingSession.begin` or
+:meth:`TrainingSession.safe_point`, so no lock is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import queue
+import re
+import signal
+import socket
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+from cleanrl_worker import checkpoints
+
+if TYPE_CHECKING:
+    import torch
+    from torch.utils.tensorboard import SummaryWriter
+
+    from mosaic_protocol.outbox import OutboxWriter
+
+CONTROL_FD_VARIABLE = "MOSAIC_SCRIPT_CONTROL_FD"
+RUN_DIR_VARIABLE = "MOSAIC_RUN_DIR"
+TENSORBOARD_DIR_VARIABLE = "MOSAIC_TENSORBOARD_DIR"
+TENSORBOARD_VARIABLE = "MOSAIC_TENSORBOARD"
+
+SUPERVISOR_GONE_GRACE_SECONDS = 20.0
+SUPERVISOR_GONE_STATUS = 71
+TENSORBOARD_FLUSH_SECONDS = 5
+
+
+class UsageError(ValueError):
+    """What was asked of a script cannot be done; the message is one sentence for the person who asked."""
+
+
+class TrainingSession:
+    """One run of one script. Belongs to the thread that opened it; use it as a context manager."""
+
+    def __init__(self, args: Mapping[str, Any], algo: str, run_dir: Path, tensorboard_dir: Path) -> None:
+        self.run_dir = run_dir
+        self.tensorboard_dir = tensorboard_dir
+        self.checkpoint_dir = run_dir / "checkpoints"
+        self.writer: SummaryWriter | None = None
+        self.stop_requested = False
+        self.checkpoint_requested = False
+        self._args, self._algo = dict(args), algo
+        self._step = 0
+        self._asked: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._attention = False
+        self._may_go = self._stop_announced = False
+        self._paused_at: float | None = None
+        self._paused_seconds = 0.0
+        self._began = time.monotonic()
+        self._old_handlers: dict[signal.Signals, Any] = {}
+        self._supervisor: _SupervisorLink | None = None
+        self._journal: OutboxWriter | None = None
+        self._progress: _Progress | None = None
+
+    @classmethod
+    def open(cls, args: Mapping[str, Any], algo: str) -> TrainingSession:
+        """Open the session this process was started for. `args` are the script's arguments as plain JSON values.
+
+        Raises UsageError when a supervisor's environment is incomplete.
+        """
+        opened = _open_supervised(args, algo) if CONTROL_FD_VARIABLE in os.environ else _open_standalone(args, algo)
+        if os.environ.get(TENSORBOARD_VARIABLE) != "0":
+            opened.writer = _summary_writer(opened.tensorboard_dir, args)
+        return opened
+
+    @property
+    def seconds_running(self) -> float:
+        """Seconds since the training began, pauses left out."""
+        until = time.monotonic() if self._paused_at is None else self._paused_at
+        return until - self._began - self._paused_seconds
+
+    def begin(self, total_steps: int) -> None:
+        """Call right before the first environment step. Blocks until the supervisor says go, or stop."""
+        if self._supervisor is not None:
+            self._supervisor.tell(at="ready")
+            while not (self._may_go or self.stop_requested):
+                self._obey(self._asked.get())
+        self._began = time.monotonic()
+        if self._progress is not None:
+            self._progress.begin(total_steps, self.run_dir)
+
+    def safe_point(self, step: int) -> None:
+        """Call where the script may be held or ended. Returns at once unless something was asked; blocks while paused."""
+        self._step = step
+        if self._attention:
+            self._attend()
+
+    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+        """Record values that belong together at one step: one TensorBoard event and one row in the journal."""
+        numbers = {tag: float(value) for tag, value in values.items()}
+        if self.writer is not None:
+            _add_event(self.writer, step, numbers)
+        if self._journal is not None:
+            self._journal.append(_metric_row(step, numbers))
+        if self._progress is not None:
+            self._progress.note(step, numbers, self.seconds_running)
+
+    def save_checkpoint(
+        self,
+        step: int,
+        tensors: Mapping[str, torch.Tensor],
+        state: Mapping[str, Any] | None = None,
+        spaces: Mapping[str, Any] | None = None,
+    ) -> Path:
+        """Write a checkpoint (see :func:`cleanrl_worker.checkpoints.save`), which also answers a request for one."""
+        self._step = step
+        if self.stop_requested:
+            self._announce_stop()
+        path = checkpoints.save(
+            self.checkpoint_dir,
+            algo=self._algo,
+            env_id=str(self._args.get("env_id", "")),
+            step=step,
+            tensors=tensors,
+            state=state,
+            args=self._args,
+            spaces=spaces,
+        )
+        self.checkpoint_requested = False
+        self._tell(at="checkpoint", step=step, path=str(path.relative_to(self.run_dir)))
+        return path
+
+    def close(self, *, failed: bool = False) -> None:
+        """Flush and release everything. Unless `failed`, the supervisor then hears how the run ended."""
+        if self.writer is not None:
+            self.writer.close()
+        if self._journal is not None:
+            self._journal.close()
+        for number, handler in self._old_handlers.items():
+            signal.signal(number, handler)
+        if not failed:
+            self._tell(at="stopped" if self.stop_requested else "done", step=self._step)
+        if self._supervisor is not None:
+            self._supervisor.close()
+
+    def __enter__(self) -> TrainingSession:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(failed=error is not None)
+
+    def _ask(self, word: str) -> None:
+        """Leave a request for the training thread. Safe in any thread and in signal handlers."""
+        if word == "stop":
+            self.stop_requested = True
+        self._asked.put(word)
+        self._attention = True
+
+    def _attend(self) -> None:
+        # Cleared before the queue is emptied: a word that arrives in between raises it again.
+        self._attention = False
+        while True:
+            try:
+                word = self._asked.get(block=self._paused_at is not None)
+            except queue.Empty:
+                return
+            self._obey(word)
+
+    def _obey(self, word: str) -> None:
+        if word == "go":
+            self._may_go = True
+        elif word == "checkpoint":
+            self.checkpoint_requested = True
+        elif word == "stop":
+            self._end_pause()
+            self._announce_stop()
+        elif word == "pause" and self._paused_at is None and not self.stop_requested:
+            self._paused_at = time.monotonic()
+            if self.writer is not None:
+                self.writer.flush()
+            self._tell(at="paused", step=self._step)
+        elif word == "resume" and self._paused_at is not None:
+            self._end_pause()
+            self._tell(at="resumed", step=self._step)
+
+    def _end_pause(self) -> None:
+        if self._paused_at is not None:
+            self._paused_seconds += time.monotonic() - self._paused_at
+            self._paused_at = None
+
+    def _announce_stop(self) -> None:
+        if not self._stop_announced:
+            self._stop_announced = True
+            self._tell(at="stopping", step=self._step)
+
+    def _tell(self, **message: Any) -> None:
+        if self._supervisor is not None:
+            self._supervisor.tell(**message)
+
+    def _handle_signals(self, handlers: Mapping[signal.Signals, Any]) -> None:
+        if threading.current_thread() is threading.main_thread():  # the only one that may
+            self._old_handlers = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+
+    def _on_terminate(self, _number: int, _frame: FrameType | None) -> None:
+        self._ask("stop")
+
+    def _on_interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        if self.stop_requested:
+            raise KeyboardInterrupt
+        # os.write because print is not reentrant, and this may have interrupted one.
+        os.write(2, b"\nStopping with a checkpoint; press Ctrl-C again to end at once.\n")
+        self._ask("stop")
+
+
+class _SupervisorLink:
+    """The control socket. A thread of its own hears words; `tell` is called by the training thread only."""
+
+    def __init__(self, descriptor: int, ask: Callable[[str], None]) -> None:
+        self._socket = socket.socket(fileno=descriptor)
+        self._socket.set_inheritable(False)
+        self._ask = ask
+        self._closing = False
+        self._watchdog = threading.Timer(SUPERVISOR_GONE_GRACE_SECONDS, _end_process)
+        self._watchdog.daemon = True
+        self._listener = threading.Thread(target=self._listen, name="supervisor-link", daemon=True)
+        self._listener.start()
+
+    def tell(self, **message: Any) -> None:
+        try:
+            self._socket.sendall(json.dumps(message).encode() + b"\n")
+        except OSError:
+            pass  # the listener sees the same breakage and asks for a stop
+
+    def close(self) -> None:
+        self._closing = True
+        self._watchdog.cancel()
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # the other end closed first
+        self._listener.join()
+        self._socket.close()
+
+    def _listen(self) -> None:
+        pending = b""
+        while received := self._receive():
+            *lines, pending = (pending + received).split(b"\n")
+            for line in lines:
+                self._hear(line)
+        if not self._closing:
+            self._ask("stop")
+            self._watchdog.start()
+
+    def _receive(self) -> bytes:
+        try:
+            return self._socket.recv(4096)
+        except OSError:
+            return b""
+
+    def _hear(self, line: bytes) -> None:
+        try:
+            self._ask(str(json.loads(line)["do"]))
+        except (ValueError, KeyError, TypeError):
+            print(f"Ignored a control line that is not a request: {line[:80]!r}", file=sys.stderr)
+
+
+class _Progress:
+    """A short line now and then for whoever started the script by hand."""
+
+    def __init__(self) -> None:
+        self._every_seconds = 2.0 if sys.stdout.isatty() else 10.0
+        self._next_at = self._every_seconds
+        self._total_steps = 0
+        self._returns: deque[float] = deque(maxlen=100)
+
+    def begin(self, total_steps: int, run_dir: Path) -> None:
+        self._total_steps = total_steps
+        print(f"Training for {total_steps:,} steps; files go to {run_dir}", flush=True)
+
+    def note(self, step: int, values: Mapping[str, float], seconds: float) -> None:
+        if "charts/episodic_return" in values:
+            self._returns.append(values["charts/episodic_return"])
+        if seconds >= self._next_at:
+            self._next_at = seconds + self._every_seconds
+            self._print(step, seconds)
+
+    def _print(self, step: int, seconds: float) -> None:
+        line = f"{step:,} of {self._total_steps:,} steps, {step / seconds:,.0f} a second"
+        if self._returns:
+            mean = sum(self._returns) / len(self._returns)
+            line += f", return {mean:.1f} (mean of the last {len(self._returns)} episodes)"
+        print(line, flush=True)
+
+
+def _open_standalone(args: Mapping[str, Any], algo: str) -> TrainingSession:
+    run_dir = _fresh_directory(Path("runs"), args, algo)
+    session = TrainingSession(args, algo, run_dir, run_dir)
+    session._progress = _Progress()
+    session._handle_signals({signal.SIGINT: session._on_interrupt, signal.SIGTERM: session._on_terminate})
+    return session
+
+
+def _open_supervised(args: Mapping[str, Any], algo: str) -> TrainingSession:
+    from mosaic_protocol.outbox import OutboxWriter
+
+    # Taken out of the environment, so that a process the script starts does not believe the socket to be its own.
+    descriptor = os.environ.pop(CONTROL_FD_VARIABLE)
+    run_dir_text = os.environ.get(RUN_DIR_VARIABLE)
+    if not run_dir_text or not descriptor.isdigit():
+        raise UsageError(f"{CONTROL_FD_VARIABLE} needs a descriptor's number, and {RUN_DIR_VARIABLE} the run's directory.")
+    run_dir = Path(run_dir_text)
+    tensorboard_dir = Path(os.environ.get(TENSORBOARD_DIR_VARIABLE) or run_dir / "tensorboard")
+    session = TrainingSession(args, algo, run_dir, tensorboard_dir)
+    session._handle_signals({signal.SIGINT: signal.SIG_IGN, signal.SIGTERM: session._on_terminate})
+    session._journal = OutboxWriter(directory=run_dir / "outbox", stream="script")
+    session._supervisor = _SupervisorLink(int(descriptor), session._ask)
+    return session
+
+
+def _fresh_directory(parent: Path, args: Mapping[str, Any], algo: str) -> Path:
+    """A new directory named after the run; a second run in the same second gets a number of its own."""
+    parts = (args.get("env_id", "env"), args.get("exp_name", algo), args.get("seed", 0), int(time.time()))
+    name = "__".join(re.sub(r"[^A-Za-z0-9._-]+", "-", str(part)) for part in parts)
+    for number in range(1, 1000):
+        path = parent / (name if number == 1 else f"{name}-{number}")
+        try:
+            path.mkdir(parents=True)
+            return path
+        except FileExistsError:
+            continue
+    raise UsageError(f"{parent / name} and its numbered variants are all taken; remove some of them.")
+
+
+def _summary_writer(directory: Path, args: Mapping[str, Any]) -> SummaryWriter:
+    # Imported here: it takes a second that a run without TensorBoard need not wait.
+    from torch.utils.tensorboard import SummaryWriter
+
+    writer = SummaryWriter(str(directory), max_queue=1000, flush_secs=TENSORBOARD_FLUSH_SECONDS)
+    rows = "\n".join(f"|{name}|{value}|" for name, value in args.items())
+    writer.add_text("hyperparameters", f"|argument|value|\n|-|-|\n{rows}")
+    return writer
+
+
+def _add_event(writer: SummaryWriter, step: int, numbers: Mapping[str, float]) -> None:
+    """All values in one event: several times cheaper than one `add_scalar` each, and TensorBoard reads it the same."""
+    from tensorboard.compat.proto.summary_pb2 import Summary
+
+    values = [Summary.Value(tag=tag, simple_value=number) for tag, number in numbers.items()]
+    writer.file_writer.add_summary(Summary(value=values), step)
+
+
+def _metric_row(step: int, numbers: Mapping[str, float]) -> Any:
+    from mosaic_protocol.events import MetricRow
+
+    return MetricRow(step=step, values={tag: n if math.isfinite(n) else None for tag, n in numbers.items()})
+
+
+def _end_process() -> None:
+    message = "The supervisor is gone and the script did not finish in time; ending without a further checkpoint.\n"
+    os.write(2, message.encode())
+    os._exit(SUPERVISOR_GONE_STATUS)

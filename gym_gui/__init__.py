@@ -1,0 +1,1 @@
+"""The MOSAIC cockpit, its command line and the trainer daemon behind them."""

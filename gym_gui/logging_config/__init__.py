@@ -1,0 +1,1 @@
+"""Log codes and the structured log."""

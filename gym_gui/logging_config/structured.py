@@ -1,0 +1,61 @@
+"""The structured log: one JSON object a line, each with a code. Values that look like secrets never reach it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import logging.handlers
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gym_gui.logging_config.log_constants import LogConstant
+
+_SECRET_NAME = re.compile(r"token|password|secret|api_?key|authorization", re.IGNORECASE)
+_MAX_BYTES = 10 * 1024 * 1024
+_KEPT_FILES = 5
+
+
+def log_event(logger: logging.Logger, constant: LogConstant, *, level: int | None = None, **fields: Any) -> None:
+    """Log one event of a kind, with fields."""
+    logger.log(level or constant.level, constant.message, extra={"code": constant.code, "fields": fields})
+
+
+class JsonFormatter(logging.Formatter):
+    """Time, level, code, message and fields of a record as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "code": getattr(record, "code", ""),
+            "message": record.getMessage(),
+            "logger": record.name,
+        }
+        entry.update(_without_secrets(getattr(record, "fields", {})))
+        if record.exc_info:
+            entry["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(entry, default=str)
+
+
+def _without_secrets(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: "[hidden]" if _SECRET_NAME.search(name) else value for name, value in fields.items()}
+
+
+class _ForgivingHandler(logging.handlers.RotatingFileHandler):
+    """A full disk must not take the daemon down, nor flood stderr: the entry is dropped."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name belongs to logging
+        return
+
+
+def write_structured_log(path: Path) -> logging.Handler:
+    """Send everything below the ``gym_gui`` logger to a rotating file; returns the handler, for closing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handler = _ForgivingHandler(path, maxBytes=_MAX_BYTES, backupCount=_KEPT_FILES)
+    handler.setFormatter(JsonFormatter())
+    root = logging.getLogger("gym_gui")
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    return handler

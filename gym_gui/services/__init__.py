@@ -1,0 +1,1 @@
+"""Services without Qt: what the command line and the cockpit share."""

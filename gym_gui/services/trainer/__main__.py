@@ -1,0 +1,45 @@
+"""``python -m gym_gui.services.trainer``: run the daemon in the foreground."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+from gym_gui.services.trainer.daemon import TrainerDaemon
+from gym_gui.services.trainer.errors import TrainerError
+from gym_gui.services.trainer.settings import TrainerSettings
+from mosaic_protocol.endpoint import quiet_grpc_logs
+from mosaic_protocol.paths import MosaicPaths, default_root
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m gym_gui.services.trainer", description="The MOSAIC trainer daemon.")
+    parser.add_argument("--home", type=Path, default=None, help="data root (default: MOSAIC_HOME)")
+    parser.add_argument("--host", help="address to listen on (default 127.0.0.1; others need TLS)")
+    parser.add_argument("--port", type=int, help="port to listen on (default 50055; 0 takes a free one)")
+    parser.add_argument("--tls-cert", help="PEM certificate chain")
+    parser.add_argument("--tls-key", help="PEM private key")
+    parser.add_argument("--cpus", type=int, help="CPUs to give to runs")
+    parser.add_argument("--memory-mb", type=int, help="memory to give to runs")
+    parser.add_argument("--prewarm", help="worker types whose fork server starts at once, separated by commas")
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = vars(_options())
+    home = options.pop("home")
+    quiet_grpc_logs()
+    try:
+        settings = TrainerSettings.from_environment(**options)
+        paths = MosaicPaths(home.absolute() if home else default_root())
+        asyncio.run(TrainerDaemon(paths, settings).serve())
+    except TrainerError as error:
+        print(f"mosaic trainer: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""From an accepted run to the command that starts its worker: folders, config files, interpreter, command, environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gym_gui.services.trainer.bundles import BundleError, BundleManager
+from gym_gui.services.trainer.errors import LaunchError
+from gym_gui.services.trainer.executor import LaunchSpec
+from gym_gui.services.trainer.run_record import RunRecord
+from mosaic_protocol.paths import MosaicPaths, RunPaths
+from mosaic_protocol.run_config import RunConfig, parse_run_config
+from mosaic_protocol.run_manifest import refresh_manifest
+from mosaic_protocol.worker_manifest import WorkerManifest
+
+_PROTOCOL_ROOT = Path(__file__).resolve().parents[3]
+_PREFLIGHT_SECONDS = 30.0
+"""How long a passed pre-flight is believed; looking at every installed package costs more than a warm start."""
+
+WorkerLookup = Callable[[], Mapping[str, WorkerManifest]]
+
+
+@dataclass(frozen=True)
+class _Surroundings:
+    """What a command and an environment are built from."""
+
+    run: RunRecord
+    config: RunConfig
+    manifest: WorkerManifest
+    python: Path
+    folders: RunPaths
+    launch_token: str
+
+
+class TrainerDispatcher:
+    """Builds launches. Its methods touch the disk and may be slow: call them in a thread."""
+
+    def __init__(self, paths: MosaicPaths, bundles: BundleManager, workers: WorkerLookup, target: str) -> None:
+        self._paths, self._bundles, self._workers, self._target = paths, bundles, workers, target
+        self._passed: dict[str, tuple[float, Path]] = {}
+
+    def dispatch(self, run: RunRecord, launch_token: str) -> LaunchSpec:
+        """Prepare everything for one launch. Raises :class:`LaunchError` with a sentence when it cannot be."""
+        config = parse_run_config(run.config_json)
+        manifest = self.manifest(run.worker_type)
+        folders = self._make_folders(run)
+        around = _Surroundings(run, config, manifest, self._interpreter(manifest), folders, launch_token)
+        self._write_configs(around)
+        return self._spec(around)
+
+    def spec_for_warming(self, worker_type: str) -> LaunchSpec | None:
+        """What a launch of this worker would look like, for preparing a fork server; None when it has no warm-up."""
+        manifest = self._workers().get(worker_type)
+        if manifest is None or not manifest.warm_module:
+            return None
+        log = self._paths.logs / "fork_server.log"
+        env = self._base_env(manifest)
+        python = self._interpreter(manifest)
+        return LaunchSpec("", 0, python, manifest.module, (), env, self._paths.runs, log, log, manifest.warm_module)
+
+    def manifest(self, worker_type: str) -> WorkerManifest:
+        manifest = self._workers().get(worker_type)
+        if manifest is None:
+            raise LaunchError(f"never started: the worker {worker_type!r} is not installed any more")
+        return manifest
+
+    def _interpreter(self, manifest: WorkerManifest) -> Path:
+        """The Python that has what the worker needs."""
+        if not manifest.bundle:
+            return Path(sys.executable)
+        when, python = self._passed.get(manifest.bundle, (0.0, None))
+        if python is not None and time.monotonic() - when < _PREFLIGHT_SECONDS:
+            return python
+        return self._fresh_preflight(manifest.bundle)
+
+    def _fresh_preflight(self, bundle: str) -> Path:
+        try:
+            found = self._bundles.preflight(bundle)
+        except BundleError as error:
+            raise LaunchError(f"never started: {error}") from error
+        if found.python is None:
+            raise LaunchError(f"never started: {found.advice}")
+        self._passed[bundle] = (time.monotonic(), found.python)
+        return found.python
+
+    def _make_folders(self, run: RunRecord) -> RunPaths:
+        folders = self._paths.run(run.run_id)
+        try:
+            for folder in (folders.outbox, folders.claims, self._paths.run_logs(run.run_id), self._paths.configs):
+                folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LaunchError(f"never started: cannot create {error.filename}: {error.strerror}") from error
+        return folders
+
+    def _write_configs(self, around: _Surroundings) -> None:
+        run_id = around.run.run_id
+        try:
+            self._paths.run_config(run_id).write_text(around.run.config_json + "\n")
+            self._paths.worker_config(run_id).write_text(json.dumps(_worker_config(around), indent=2) + "\n")
+            requirements = self._bundles.bundle_record(around.manifest.bundle) if around.manifest.bundle else None
+            refresh_manifest(around.folders, worker=around.manifest.type, requirements=requirements)
+        except OSError as error:
+            raise LaunchError(f"never started: cannot write {error.filename}: {error.strerror}") from error
+
+    def _spec(self, around: _Surroundings) -> LaunchSpec:
+        command = self._build_worker_command(around)
+        logs = self._paths.run_logs(around.run.run_id)
+        return LaunchSpec(
+            run_id=around.run.run_id,
+            attempt=around.run.attempt,
+            python=around.python,
+            module=around.manifest.module,
+            argv=tuple(command[3:]),
+            env=self._build_worker_env(around),
+            run_dir=around.folders.directory,
+            stdout=logs / "stdout.log",
+            stderr=logs / "stderr.log",
+            warm_module=around.manifest.warm_module or "",
+        )
+
+    def _build_worker_command(self, around: _Surroundings) -> list[str]:
+        config = self._paths.worker_config(around.run.run_id)
+        return [
+            str(around.python),
+            "-m",
+            around.manifest.module,
+            "--config",
+            str(config),
+            "--grpc",
+            "--grpc-target",
+            self._target,
+        ]
+
+    def _build_worker_env(self, around: _Surroundings) -> dict[str, str]:
+        """The daemon's environment with what the run adds. The launch token is the only secret in it, and the worker
+        takes it out before it starts anything."""
+        run, folders = around.run, around.folders
+        gpus = run.reservation.gpu_indices if run.reservation else ()
+        artifacts = around.config.artifacts
+        return {
+            **self._base_env(around.manifest),
+            "MOSAIC_RUN_ID": run.run_id,
+            "MOSAIC_RUN_NAME": run.name,
+            "MOSAIC_RUN_DIR": str(folders.directory),
+            "MOSAIC_ATTEMPT": str(run.attempt),
+            "MOSAIC_LAUNCH_TOKEN": around.launch_token,
+            "MOSAIC_AGENT_ID": run.agent_id,
+            "MOSAIC_WORKER_ID": run.worker_id,
+            "MOSAIC_TENSORBOARD": "1" if artifacts.tensorboard.enabled else "0",
+            "MOSAIC_TENSORBOARD_DIR": str(folders.tensorboard),
+            f"{run.worker_type.upper()}_RUN_DIR": str(folders.directory),
+            "WANDB_RUN_ID": run.run_id,
+            "WANDB_DIR": str(folders.directory),
+            "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus)),
+        }
+
+    def _base_env(self, manifest: WorkerManifest) -> dict[str, str]:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("MOSAIC_TRAINER_")}
+        search = [str(manifest.python_path), str(_PROTOCOL_ROOT), inherited.get("PYTHONPATH", "")]
+        return {
+            **inherited,
+            "MOSAIC_HOME": str(self._paths.root),
+            "MOSAIC_GRPC_TARGET": self._target,
+            "PYTHONPATH": os.pathsep.join(dict.fromkeys(filter(None, search))),
+            "PYTHONUNBUFFERED": "1",
+        }
+
+
+def _worker_config(around: _Surroundings) -> dict[str, Any]:
+    """The worker's own part of the config, with ``${RUN_ID}`` and ``${VAR_TENSORBOARD_DIR}`` filled in."""
+    values = {"${RUN_ID}": around.run.run_id, "${VAR_TENSORBOARD_DIR}": str(around.folders.tensorboard.parent)}
+    filled: dict[str, Any] = _filled(around.config.worker.config, values)
+    filled["run_id"] = around.run.run_id
+    filled["artifacts"] = around.config.artifacts.model_dump()
+    return filled
+
+
+def _filled(value: Any, values: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        for name, text in values.items():
+            value = value.replace(name, text)
+        return value
+    if isinstance(value, Mapping):
+        return {key: _filled(item, values) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_filled(item, values) for item in value]
+    return value

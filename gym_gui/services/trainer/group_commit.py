@@ -1,0 +1,162 @@
+"""One SQLite connection, one writing thread, many writers per commit.
+
+SQLite allows one writer; an fsync costs milliseconds. So every write is an operation handed to the writing thread, which
+runs all that wait in one transaction and answers each after the commit. An operation that raises is rolled back alone.
+"""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gym_gui.services.trainer.errors import RegistryCorruptError, StorageFullError, WorldError
+
+T = TypeVar("T")
+Operation = Callable[[sqlite3.Connection], Any]
+Migration = Callable[[sqlite3.Connection], None]
+
+_MOST_PER_COMMIT = 512
+_FULL_WORDS = ("disk is full", "disk I/O error")
+
+
+def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """A connection without implicit transactions; read-only ones may be used from one thread at a time."""
+    mode = "ro" if read_only else "rwc"
+    connection = sqlite3.connect(
+        f"file:{_quoted(path)}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False, timeout=10.0
+    )
+    connection.row_factory = sqlite3.Row
+    return connection
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+
+
+class GroupCommitter:
+    """Owns the writing connection of one database file. Thread-safe."""
+
+    def __init__(self, path: Path, migrations: list[Migration], *, synchronous: str) -> None:
+        self.path = path
+        self._pending: queue.SimpleQueue[tuple[Operation, Future[Any]] | None] = queue.SimpleQueue()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._connection = _open_checked(path, synchronous)
+        _migrate(self._connection, migrations, path)
+        self._thread = threading.Thread(target=self._work, name=f"writer-{path.stem}", daemon=True)
+        self._thread.start()
+
+    def submit(self, operation: Callable[[sqlite3.Connection], T]) -> Future[T]:
+        """Run an operation in the next transaction; the future is done after its commit."""
+        future: Future[T] = Future()
+        self._pending.put((operation, future))
+        return future
+
+    def close(self) -> None:
+        """Finish what was submitted and close the file."""
+        self._pending.put(None)
+        self._thread.join()
+        self._connection.close()
+
+    def _work(self) -> None:
+        while (first := self._pending.get()) is not None:
+            batch = [first]
+            ending = self._collect(batch)
+            self._commit(batch)
+            if ending:
+                return
+
+    def _collect(self, batch: list[tuple[Operation, Future[Any]]]) -> bool:
+        """Take what else waits; True when the end was among it."""
+        while len(batch) < _MOST_PER_COMMIT:
+            try:
+                item = self._pending.get_nowait()
+            except queue.Empty:
+                return False
+            if item is None:
+                return True
+            batch.append(item)
+        return False
+
+    def _commit(self, batch: list[tuple[Operation, Future[Any]]]) -> None:
+        answers: list[tuple[Future[Any], Any, BaseException | None]] = []
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            for operation, future in batch:
+                answers.append((future, *self._run_alone(operation)))
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._roll_back()
+            for _, future in batch:
+                future.set_exception(translate(error, self.path))
+            return
+        for future, result, problem in answers:
+            if problem is None:
+                future.set_result(result)
+            else:
+                future.set_exception(problem)
+
+    def _run_alone(self, operation: Operation) -> tuple[Any, BaseException | None]:
+        """One operation in a savepoint of its own. A storage error concerns all of them and is raised."""
+        self._connection.execute("SAVEPOINT one")
+        try:
+            result = operation(self._connection)
+        except sqlite3.OperationalError:
+            raise
+        except Exception as error:
+            self._connection.execute("ROLLBACK TO one")
+            self._connection.execute("RELEASE one")
+            return None, error
+        self._connection.execute("RELEASE one")
+        return result, None
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+
+def translate(error: sqlite3.Error, path: Path) -> WorldError:
+    """A storage error as a sentence."""
+    text = str(error)
+    if any(words in text for words in _FULL_WORDS):
+        return StorageFullError(f"no space left for {path}: free some disk space and try again; nothing was changed")
+    if isinstance(error, sqlite3.DatabaseError) and ("malformed" in text or "not a database" in text):
+        return RegistryCorruptError(f"{path} is damaged ({text})")
+    return WorldError(f"{path}: {text}")
+
+
+def _open_checked(path: Path, synchronous: str) -> sqlite3.Connection:
+    try:
+        connection = connect(path)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute(f"PRAGMA synchronous={synchronous}")
+        connection.execute("PRAGMA foreign_keys=ON")
+        verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except sqlite3.Error as error:
+        raise translate(error, path) from error
+    if verdict != "ok":
+        connection.close()
+        raise RegistryCorruptError(f"{path} is damaged ({verdict})")
+    return connection
+
+
+def _migrate(connection: sqlite3.Connection, migrations: list[Migration], path: Path) -> None:
+    """Bring the schema to the newest version, each step in a transaction with its version number."""
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > len(migrations):
+        raise WorldError(
+            f"{path} has schema version {version}, this MOSAIC knows {len(migrations)}: "
+            "update MOSAIC, or point MOSAIC_HOME at another folder"
+        )
+    try:
+        for number in range(version, len(migrations)):
+            connection.execute("BEGIN IMMEDIATE")
+            migrations[number](connection)
+            connection.execute(f"PRAGMA user_version={number + 1}")
+            connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        raise translate(error, path) from error

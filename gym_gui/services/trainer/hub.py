@@ -1,0 +1,103 @@
+"""The telemetry hub: the one door through which records enter, and the place from which watchers are served.
+
+Records come in from the wire (:meth:`TelemetryHub.publish`) or, for a worker that is gone, from its outbox on disk
+(:meth:`TelemetryHub.drain`). Both store first and tell afterwards. Watchers read the store from their own cursor and are
+only woken here; so a slow watcher costs itself its freshness and nobody else anything. A credit-gated live fan-out
+attaches here, behind :meth:`TelemetryHub._tell`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from gym_gui.logging_config import log_constants as codes
+from gym_gui.logging_config.structured import log_event
+from gym_gui.services.trainer.errors import RefusedError, StorageFullError
+from gym_gui.services.trainer.store import Batch, TelemetryStore
+from mosaic_protocol import events as ev
+from mosaic_protocol.outbox import OutboxReader, streams
+
+logger = logging.getLogger(__name__)
+
+LifecycleListener = Callable[[str, str, ev.LifecycleRecord], Awaitable[None]]
+"""Hears (run id, stream, record)."""
+_DRAIN_RECORDS = 5000
+_CODES = codes.by_code()
+
+
+class TelemetryHub:
+    """Belongs to the daemon's event loop."""
+
+    def __init__(self, store: TelemetryStore) -> None:
+        self.store = store
+        self._on_lifecycle: LifecycleListener | None = None
+        self._news: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+    def listen(self, listener: LifecycleListener) -> None:
+        """Who hears the lifecycle records, each once and after it is stored."""
+        self._on_lifecycle = listener
+
+    async def publish(self, batch: Batch) -> int:
+        """Store a batch, pass it on, and return the number up to which the stream is stored."""
+        stored = await asyncio.wrap_future(self.store.ingest(batch))
+        for record in stored.fresh:
+            await self._tell(batch, record)
+        if stored.fresh:
+            self._wake(batch.run_id)
+        return stored.acked
+
+    async def drain(self, run_id: str, outbox: Path) -> None:
+        """Take over what a dead worker left in its outbox. A damaged journal is told and left where it is."""
+        for stream in await asyncio.to_thread(streams, outbox):
+            try:
+                await self._drain_stream(run_id, outbox, stream)
+            except RefusedError as error:
+                log_event(logger, codes.LOG_STORE_BAD_JOURNAL, run_id=run_id, stream=stream, reason=str(error))
+
+    async def _drain_stream(self, run_id: str, outbox: Path, stream: str) -> None:
+        acked = await asyncio.to_thread(self.store.acked, run_id, stream)
+        reader = OutboxReader(outbox, stream, after_seq=acked)
+        try:
+            while lines := await asyncio.to_thread(reader.read, _DRAIN_RECORDS):
+                await self._publish_patiently(Batch(run_id, stream, reader.next_seq - len(lines), lines))
+        finally:
+            reader.close()
+
+    async def _publish_patiently(self, batch: Batch) -> None:
+        while True:
+            try:
+                await self.publish(batch)
+            except StorageFullError as error:
+                log_event(logger, codes.LOG_STORE_FULL, run_id=batch.run_id, reason=str(error))
+                await asyncio.sleep(1.0)
+            else:
+                return
+
+    async def _tell(self, batch: Batch, record: ev.Record) -> None:
+        if isinstance(record, ev.LifecycleRecord) and self._on_lifecycle is not None:
+            await self._on_lifecycle(batch.run_id, batch.stream, record)
+        elif isinstance(record, ev.LogRecord):
+            _re_emit(batch.run_id, record)
+
+    def _wake(self, run_id: str) -> None:
+        self._news.pop(run_id, asyncio.Event()).set()
+
+    async def news(self, run_id: str, timeout: float) -> None:
+        """Wait until something of this run was stored, at most ``timeout`` seconds."""
+        try:
+            await asyncio.wait_for(self._news[run_id].wait(), timeout)
+        except TimeoutError:
+            return
+
+
+def _re_emit(run_id: str, record: ev.LogRecord) -> None:
+    """A worker's structured log line in the daemon's log, under its own code where that is known."""
+    constant = _CODES.get(record.code, codes.LOG_WORKER_MESSAGE)
+    level = logging.getLevelNamesMapping().get(record.level, constant.level)
+    log_event(
+        logger, constant, level=level, run_id=run_id, worker_code=record.code, said=record.message, detail=record.fields
+    )

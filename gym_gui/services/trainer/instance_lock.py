@@ -1,0 +1,70 @@
+"""One daemon for one data root: whoever holds the lock is the daemon, and the lock dies with it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gym_gui.services.trainer.errors import AlreadyRunningError
+from mosaic_protocol.process_identity import ProcessIdentity
+
+
+class InstanceLock:
+    """Held from construction until :meth:`release` or the end of the process."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._descriptor)
+            raise AlreadyRunningError(_who_holds(path)) from None
+        self.describe()
+
+    def describe(self, **facts: Any) -> None:
+        """Write who holds the lock, for the sentence that the next one gets."""
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        content = json.dumps({**asdict(ProcessIdentity.current()), "since": since, **facts}).encode()
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, content, 0)
+
+    def release(self) -> None:
+        os.close(self._descriptor)
+
+
+def holder(path: Path) -> dict[str, Any] | None:
+    """What the holder of the lock wrote, None when nobody holds it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _read(path)
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _who_holds(path: Path) -> str:
+    told = _read(path)
+    where = f" and listens on {told['target']}" if told.get("target") else ""
+    who = f"process {told['pid']} since {told['since']}{where}" if "pid" in told else "another process"
+    return (
+        f"a trainer daemon already runs for {path.parent.parent}: {who}. "
+        "Use it, stop it with `mosaic daemon stop`, or set MOSAIC_HOME to another folder."
+    )

@@ -1,0 +1,56 @@
+"""A damaged database is kept aside and told, never overwritten. A recent copy lies beside each database."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from gym_gui.services.trainer.errors import RegistryCorruptError
+from gym_gui.services.trainer.group_commit import connect
+
+T = TypeVar("T")
+
+
+def opened_or_kept_aside(path: Path, opener: Callable[[Path], T]) -> T:
+    """Open a database. A damaged one is moved aside and the error says where to and what can be done now."""
+    try:
+        return opener(path)
+    except RegistryCorruptError as error:
+        kept = _move_aside(path)
+        copy = backup_of(path)
+        restore = f"bring back the copy of {_age(copy)}: cp {copy} {path}; or " if copy.exists() else ""
+        raise RegistryCorruptError(
+            f"{error}. It was kept as {kept}. Now either {restore}start the daemon again to begin with an empty one; "
+            "the folders of the runs are untouched, and live workers go on."
+        ) from error
+
+
+def back_up(path: Path) -> None:
+    """Refresh the copy beside a database, atomically, without disturbing writers."""
+    draft = path.with_suffix(".backup-draft")
+    draft.unlink(missing_ok=True)
+    with closing(connect(path, read_only=True)) as source, closing(sqlite3.connect(draft)) as target:
+        source.backup(target)
+    draft.replace(backup_of(path))
+
+
+def backup_of(path: Path) -> Path:
+    return path.with_name(f"{path.stem}.backup{path.suffix}")
+
+
+def _move_aside(path: Path) -> Path:
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
+    kept = path.with_name(f"{path.name}.damaged-{stamp}")
+    for suffix in ("-wal", "-shm", ""):
+        part = path.with_name(path.name + suffix)
+        if part.exists():
+            part.rename(kept.with_name(kept.name + suffix))
+    return kept
+
+
+def _age(path: Path) -> str:
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC).strftime("%Y-%m-%d %H:%M UTC")

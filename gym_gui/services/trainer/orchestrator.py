@@ -1,0 +1,461 @@
+"""The orchestrator: applies lifecycle decisions to runs, durably first, then for real.
+
+Every change of a run goes through :meth:`TrainerOrchestrator.apply`: decide purely, commit, then act. Requests of people
+fail when they cannot be stored; events of the world (an exit, a deadline) are retried until they can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ulid import ULID
+
+from gym_gui.logging_config import log_constants as codes
+from gym_gui.logging_config.structured import log_event
+from gym_gui.services.trainer import lifecycle as lc
+from gym_gui.services.trainer import tokens
+from gym_gui.services.trainer.dispatcher import TrainerDispatcher
+from gym_gui.services.trainer.errors import (
+    AuthenticationError,
+    IllegalMoveError,
+    LaunchError,
+    RefusedError,
+    StorageFullError,
+    WorldError,
+    WrongStateError,
+)
+from gym_gui.services.trainer.executor import Executor, WorkerHandle
+from gym_gui.services.trainer.hub import TelemetryHub
+from gym_gui.services.trainer.tracked_run import TrackedRun
+from gym_gui.services.trainer.log_files import stderr_summary
+from gym_gui.services.trainer.run_queue import Demand, Reservation, RunQueue
+from gym_gui.services.trainer.run_record import RunRecord
+from gym_gui.services.trainer.run_registry import RunRegistry
+from gym_gui.services.trainer.settings import TrainerSettings
+from gym_gui.services.trainer.validation.train_config import validate_train_run_config
+from gym_gui.services.trainer.watchdog import Moment, overdue
+from mosaic_protocol import events as ev
+from mosaic_protocol.paths import MosaicPaths
+from mosaic_protocol.process_identity import boot_id
+from mosaic_protocol.run_config import RunConfig, parse_run_config, to_json
+from mosaic_protocol.run_manifest import refresh_manifest
+from mosaic_protocol.states import LIVE_STATES, Desired, RunState
+from mosaic_protocol.worker_manifest import WorkerManifest
+
+logger = logging.getLogger(__name__)
+
+_TICK = 0.25
+_SLEPT = 2.0
+"""A tick later than this means that the daemon itself was held still."""
+
+
+class TrainerOrchestrator:
+    """Belongs to the daemon's event loop. Start with :meth:`open` after recovery, end with :meth:`close`."""
+
+    def __init__(
+        self,
+        paths: MosaicPaths,
+        settings: TrainerSettings,
+        registry: RunRegistry,
+        hub: TelemetryHub,
+        queue: RunQueue,
+        dispatcher: TrainerDispatcher,
+        executor: Executor,
+    ) -> None:
+        self.paths, self.settings = paths, settings
+        self.registry, self.hub, self.queue = registry, hub, queue
+        self.dispatcher, self.executor = dispatcher, executor
+        self.tracked: dict[str, TrackedRun] = {}
+        """Every run that is not over, queued or live."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._pumping = asyncio.Lock()
+        self._changed = asyncio.Event()
+        self._closing = False
+        self._configs: dict[str, RunConfig] = {}
+        hub.listen(self._on_worker_word)
+
+    # ---- requests ------------------------------------------------------------------------------------------------
+
+    async def submit(
+        self, config_json: str, request_id: str, workers: Mapping[str, WorkerManifest]
+    ) -> tuple[RunRecord, bool]:
+        """Accept a run: validated, certain to fit this machine one day, durable. True when it was accepted before."""
+        config = validate_train_run_config(config_json, known_workers=workers)
+        if sentence := self.queue.refusal(demand_of(config)):
+            raise RefusedError(sentence)
+        run, known = await asyncio.wrap_future(self.registry.insert(_new_record(config), request_id))
+        if not known:
+            log_event(logger, codes.LOG_RUN_SUBMITTED, run_id=run.run_id, name=run.name, worker=run.worker_type)
+            self.enqueue(run, config)
+        return run, known
+
+    async def cancel(self, run_id: str, reason: str) -> RunRecord:
+        return await self.apply(run_id, lc.CancelRequested(_one_line(reason)))
+
+    async def pause(self, run_id: str) -> RunRecord:
+        self._require_pause(self.current(run_id))
+        return await self.apply(run_id, lc.PauseRequested())
+
+    async def resume(self, run_id: str) -> RunRecord:
+        return await self.apply(run_id, lc.ResumeRequested())
+
+    def current(self, run_id: str) -> RunRecord:
+        """The run as it is now."""
+        live = self.tracked.get(run_id)
+        return live.run if live is not None else self.registry.get(run_id)
+
+    def _require_pause(self, run: RunRecord) -> None:
+        if not self.dispatcher.manifest(run.worker_type).capabilities.pause:
+            raise WrongStateError(f"run {run.short} cannot pause: its worker {run.worker_type!r} does not offer it")
+
+    # ---- workers -------------------------------------------------------------------------------------------------
+
+    async def register(self, run_id: str, token: str, capabilities_json: str, worker_id: str) -> tuple[str, RunRecord]:
+        """The handshake: a launch token for a session token."""
+        live = self._live_or_fence(run_id)
+        if not tokens.matches(token, live.run.launch_token_hash):
+            raise AuthenticationError("the launch token does not belong to this run")
+        session = tokens.new_token()
+        run = await self.apply(run_id, lc.Registered(tokens.digest(session), capabilities_json, worker_id))
+        live.seen()
+        log_event(logger, codes.LOG_WORKER_REGISTERED, run_id=run_id, worker_id=worker_id)
+        return session, run
+
+    def authenticate(self, run_id: str, token: str) -> TrackedRun:
+        """The live run whose session token this is. Raises for every other token, also for another run's."""
+        live = self._live_or_fence(run_id)
+        if not tokens.matches(token, live.run.session_token_hash):
+            raise AuthenticationError("the session token does not belong to this run")
+        return live
+
+    def _live_or_fence(self, run_id: str) -> TrackedRun:
+        live = self.tracked.get(run_id)
+        if live is not None and live.run.state in LIVE_STATES:
+            return live
+        run = self.registry.get(run_id)  # raises UnknownRunError: the worker goes on, its registry may come back
+        raise AuthenticationError(f"run {run.short} is not live: {run.state}")
+
+    async def wishes(self, live: TrackedRun) -> AsyncIterator[RunRecord]:
+        """The run now and after each change of what is desired, until it is over."""
+        while not live.run.is_over:
+            changed = live.wish_changed
+            yield live.run
+            await changed.wait()
+
+    async def _on_worker_word(self, run_id: str, stream: str, record: ev.LifecycleRecord) -> None:
+        if run_id not in self.tracked:
+            return
+        await self.apply_surely(run_id, lc.WorkerSaid(record.event, record.sentence, record.step, stream, record.seq))
+        if record.event == ev.RUN_STARTED:
+            self.spawn(self.warm_up(self.tracked[run_id].run.worker_type))
+
+    async def warm_up(self, worker_type: str) -> None:
+        """Let the next run of this worker start faster. Called once a run has started, to leave that one the CPU."""
+        spec = await asyncio.to_thread(self.dispatcher.spec_for_warming, worker_type)
+        if spec is not None:
+            await self.executor.prepare(spec)
+
+    # ---- deciding and acting -------------------------------------------------------------------------------------
+
+    async def apply(self, run_id: str, event: lc.LifecycleEvent) -> RunRecord:
+        """Decide, commit, act; the run as it is then."""
+        live = self.tracked.get(run_id) or TrackedRun(self.registry.get(run_id))  # the latter is over
+        async with live.lock:
+            decision = self._decide(live.run, event)
+            if not decision.changes:
+                live.run = decision.run
+            else:
+                stamped = self._stamp(live, decision)
+                live.run = await asyncio.wrap_future(self.registry.save(stamped, decision.transitions))
+                self._tell_of(live.run, decision)
+            for instruction in decision.instructions:
+                self._follow(live, instruction)
+        return live.run
+
+    async def apply_surely(self, run_id: str, event: lc.LifecycleEvent) -> RunRecord:
+        """Like :meth:`apply` for events of the world, which happened whether or not there is disk space."""
+        while True:
+            try:
+                return await self.apply(run_id, event)
+            except StorageFullError as error:
+                log_event(logger, codes.LOG_STORE_FULL, run_id=run_id, reason=str(error))
+                await asyncio.sleep(1.0)
+
+    def _decide(self, run: RunRecord, event: lc.LifecycleEvent) -> lc.Decision:
+        try:
+            return lc.decide(run, event)
+        except IllegalMoveError as error:
+            rows = self.registry.history(run.run_id)[-5:]
+            story = [f"{row.transition.origin}→{row.transition.target} {row.transition.cause}" for row in rows]
+            raise IllegalMoveError(error.run_id, error.origin, error.target, error.cause, story) from None
+
+    def _stamp(self, live: TrackedRun, decision: lc.Decision) -> RunRecord:
+        """Add what needs a clock: when it started and ended, how long it trained, how far it got."""
+        run, before = decision.run, live.run
+        now, boot = time.monotonic(), boot_id()
+        step = max(run.last_step, live.step)
+        run = replace(run, last_step=step, total_steps=live.total_steps or run.total_steps)
+        if run.state is RunState.EXEC and before.state is not RunState.EXEC:
+            run = replace(run, active=run.active.started(now, boot), started_at=run.started_at or time.time())
+            live.progress_at = now
+        if before.state is RunState.EXEC and run.state is not RunState.EXEC:
+            run = replace(run, active=run.active.stopped(now, boot))
+        if run.is_over:
+            run = replace(run, ended_at=time.time())
+        return run
+
+    def _tell_of(self, run: RunRecord, decision: lc.Decision) -> None:
+        for move in decision.transitions:
+            code = codes.LOG_RUN_ENDED if move.target is RunState.TERM else codes.LOG_RUN_TRANSITION
+            log_event(
+                logger, code, run_id=run.run_id, origin=move.origin, target=move.target, cause=move.cause,
+                detail=move.detail, outcome=run.outcome,
+            )
+        self._announce()
+
+    def _announce(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def change(self, timeout: float) -> None:
+        """Wait until some run changed, at most ``timeout`` seconds."""
+        try:
+            await asyncio.wait_for(self._changed.wait(), timeout)
+        except TimeoutError:
+            return
+
+    def _follow(self, live: TrackedRun, instruction: lc.Instruction) -> None:
+        match instruction:
+            case lc.TellWorker():
+                live.announce_wish()
+            case lc.ArmKill(patience):
+                self._arm_kill(live, patience)
+            case lc.KillNow():
+                live.kill_at = float("inf")
+                self.spawn(self._kill(live))
+            case lc.ClearAway():
+                self.spawn(self._clear_away(live))
+            case lc.Withdraw():
+                self.queue.withdraw(live.run.run_id)
+            case lc.Release():
+                self._release(live)
+
+    def _release(self, live: TrackedRun) -> None:
+        run_id = live.run.run_id
+        self.queue.release(run_id)
+        self.tracked.pop(run_id, None)
+        self._configs.pop(run_id, None)
+        live.announce_wish()
+        self.spawn(self._pump())
+
+    # ---- launching -----------------------------------------------------------------------------------------------
+
+    def enqueue(self, run: RunRecord, config: RunConfig) -> None:
+        """Let a run that is durable wait for its turn."""
+        self.tracked[run.run_id] = TrackedRun(run)
+        self._configs[run.run_id] = config
+        self.queue.enqueue(run.run_id, demand_of(config))
+        self.spawn(self._pump())
+
+    async def _pump(self) -> None:
+        """Start what can start, strictly in order: a launch is recorded before the next one is considered."""
+        async with self._pumping:
+            while not self._closing and (taken := self.queue.take_next()) is not None:
+                run_id, reservation = taken
+                if run_id in self.tracked:
+                    await self.begin_launch(self.tracked[run_id], reservation)
+                else:  # it was cancelled in the same moment
+                    self.queue.release(run_id)
+
+    async def begin_launch(self, live: TrackedRun, reservation: Reservation) -> None:
+        """Record the next attempt, then make it in the background."""
+        token = tokens.new_token()
+        launching = lc.Launching(live.run.attempt + 1, reservation, tokens.digest(token))
+        run = await self.apply_surely(live.run.run_id, launching)
+        if run.is_over:
+            self.queue.release(run.run_id)
+        else:
+            self.spawn(self._launch(live, token))
+
+    async def _launch(self, live: TrackedRun, token: str) -> None:
+        """Start the worker of a run whose launch is recorded."""
+        try:
+            spec = await asyncio.to_thread(self.dispatcher.dispatch, live.run, token)
+            if live.run.desired is Desired.STOP:
+                raise LaunchError("stopped before the worker was started")
+            started = await self.executor.start(spec)
+        except (WorldError, RefusedError, OSError) as error:
+            log_event(logger, codes.LOG_RUN_LAUNCH_FAILED, run_id=live.run.run_id, reason=str(error))
+            await self.apply_surely(live.run.run_id, lc.LaunchFailed(str(error)))
+            return
+        live.seen()
+        await self.apply_surely(live.run.run_id, lc.Launched(started.process, started.mode))
+        self.spawn(self.watch(live))
+
+    async def watch(self, live: TrackedRun) -> None:
+        """Wait for the end of the worker's leading process."""
+        status = await self.executor.wait(self._handle(live.run))
+        await self.apply_surely(live.run.run_id, lc.ProcessEnded(status))
+
+    def _handle(self, run: RunRecord) -> WorkerHandle:
+        assert run.process is not None, "only launched runs have a handle"
+        return WorkerHandle(run.run_id, self.paths.run(run.run_id).directory, run.attempt, run.process)
+
+    # ---- ending --------------------------------------------------------------------------------------------------
+
+    def _arm_kill(self, live: TrackedRun, patience: lc.Patience) -> None:
+        """Set or move the deadline. A worker that cannot hear us yet gets a signal instead of a wish."""
+        now, grace = time.monotonic(), self._grace(patience)
+        if patience is lc.Patience.STOP:
+            live.kill_at = now + grace
+            unheard = live.run.state is RunState.HSHK
+            live.nudge_at = now if unheard else now + grace / 2
+        elif live.kill_at != float("inf"):
+            live.kill_at = max(live.kill_at or 0.0, now + grace)
+
+    def resume_stop(self, live: TrackedRun) -> None:
+        """A stop that an earlier daemon began is gone through again from its beginning."""
+        if live.run.desired is Desired.STOP or live.run.last_word is not None:
+            self._arm_kill(live, lc.Patience.STOP if live.run.last_word is None else lc.Patience.EXIT)
+
+    def _grace(self, patience: lc.Patience) -> float:
+        return {
+            lc.Patience.STOP: self.settings.stop_seconds,
+            lc.Patience.CHECKPOINT: self.settings.checkpoint_seconds,
+            lc.Patience.EXIT: self.settings.exit_seconds,
+        }[patience]
+
+    async def _kill(self, live: TrackedRun) -> None:
+        if live.run.process is not None:
+            await self.executor.kill_all(self._handle(live.run))
+
+    async def _clear_away(self, live: TrackedRun) -> None:
+        """After the leader is gone: end what it left behind, read its outbox to the end, close the books."""
+        if live.clearing:
+            return
+        live.clearing = True
+        run = live.run
+        if run.process is not None:
+            await self._sweep(self._handle(run))
+        folders = self.paths.run(run.run_id)
+        await self.hub.drain(run.run_id, folders.outbox)
+        tail = await asyncio.to_thread(stderr_summary, self.paths.run_logs(run.run_id))
+        ended = await self.apply_surely(run.run_id, lc.Gone(tail))
+        await asyncio.to_thread(_close_manifest, self.paths, ended)
+
+    async def _sweep(self, handle: WorkerHandle) -> None:
+        left = await self.executor.survivors(handle)
+        if left:
+            log_event(logger, codes.LOG_RUN_SWEPT, run_id=handle.run_id, pids=[process.pid for process in left])
+            await self.executor.kill_all(handle)
+
+    # ---- the clock -----------------------------------------------------------------------------------------------
+
+    async def keep_watch(self) -> None:
+        """Judge lateness until closed. Runs as a task of its own."""
+        last = time.monotonic()
+        while not self._closing:
+            await asyncio.sleep(_TICK if self.tracked else 1.0)
+            now = time.monotonic()
+            held = now - last
+            last = now
+            if held > _SLEPT:
+                self._forgive(held)
+            else:
+                await self._judge(Moment(now, boot_id()))
+
+    def _forgive(self, seconds: float) -> None:
+        log_event(logger, codes.LOG_TRAINER_SLEPT, seconds=round(seconds, 1))
+        for live in self.tracked.values():
+            live.forgive(seconds)
+
+    async def _judge(self, now: Moment) -> None:
+        for run_id, live in list(self.tracked.items()):
+            if live.clearing or live.run.state not in LIVE_STATES:
+                continue
+            if live.nudge_at is not None and now.monotonic >= live.nudge_at and live.run.process is not None:
+                live.nudge_at = None
+                await self.executor.ask_to_stop(self._handle(live.run))
+            event = overdue(live, self.config_of(live.run).schedule, self.settings, now)
+            if event is not None:
+                await self.apply_surely(run_id, event)
+
+    def config_of(self, run: RunRecord) -> RunConfig:
+        config = self._configs.get(run.run_id)
+        if config is None:
+            config = self._configs[run.run_id] = parse_run_config(run.config_json)
+        return config
+
+    # ---- life ----------------------------------------------------------------------------------------------------
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something in the background; an error in it is a bug of ours and is logged with its traceback."""
+        if self._closing:
+            work.close()
+            return
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._background_ended)
+
+    def _background_ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error(
+                codes.LOG_TRAINER_INTERNAL_ERROR.message,
+                exc_info=error,
+                extra={"code": codes.LOG_TRAINER_INTERNAL_ERROR.code},
+            )
+
+    def open(self) -> None:
+        self.spawn(self.keep_watch())
+        self.spawn(self._pump())
+
+    async def close(self) -> None:
+        """Stop deciding. Workers go on; what they say waits in their outboxes."""
+        self._closing = True
+        async with self._pumping:
+            pass
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def demand_of(config: RunConfig) -> Demand:
+    wanted = config.resources
+    return Demand(wanted.cpus.requested, wanted.gpus.requested, wanted.memory_mb.requested, wanted.gpus.mandatory)
+
+
+def _new_record(config: RunConfig) -> RunRecord:
+    return RunRecord(
+        run_id=str(ULID()),
+        name=config.run_name,
+        worker_type=config.worker.type,
+        config_json=to_json(config),
+        created_at=time.time(),
+        algo=config.algo or "",
+        env_id=config.env_id or "",
+        agent_id=config.worker.agent_id or "",
+        worker_id=config.worker.worker_id or "",
+        total_steps=max(0, config.total_timesteps or 0),
+    )
+
+
+def _close_manifest(paths: MosaicPaths, run: RunRecord) -> None:
+    """The manifest of a run that is over tells how it ended, also when its worker could not."""
+    folders = paths.run(run.run_id)
+    try:
+        if folders.directory.is_dir():
+            refresh_manifest(folders, state=run.state, outcome=run.outcome, reason=run.reason)
+    except OSError as error:
+        log_event(logger, codes.LOG_STORE_FULL, run_id=run.run_id, reason=str(error))
+
+
+def _one_line(text: str) -> str:
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:500]
+
+

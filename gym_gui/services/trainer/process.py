@@ -1,0 +1,117 @@
+"""The local executor: workers as processes of this machine, each leading a session of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+
+from gym_gui.logging_config import log_constants as codes
+from gym_gui.logging_config.structured import log_event
+from gym_gui.services.trainer import process_sweep
+from gym_gui.services.trainer.errors import LaunchError
+from gym_gui.services.trainer.executor import Executor, LaunchSpec, StartedWorker, WorkerHandle
+from gym_gui.services.trainer.warm_pool import WarmPool
+from mosaic_protocol.process_identity import ProcessIdentity, boot_id
+
+logger = logging.getLogger(__name__)
+
+_STATUS_DELAY = 2.0
+"""How long an exit status may come later than the exit itself."""
+_STUBBORN_AFTER = 10.0
+
+
+class LocalExecutor(Executor):
+    """Forks from a warm server when one is ready for the worker, spawns otherwise; the same behaviour both ways."""
+
+    def __init__(self, warm_pool: WarmPool) -> None:
+        self._warm = warm_pool
+        self._children: dict[int, subprocess.Popen[bytes]] = {}
+
+    async def start(self, spec: LaunchSpec) -> StartedWorker:
+        pid = await self._warm.fork(spec)
+        if pid is not None:
+            return StartedWorker(_identity_at_birth(pid), "warm")
+        return StartedWorker(await asyncio.to_thread(self._spawn, spec), "cold")
+
+    def _spawn(self, spec: LaunchSpec) -> ProcessIdentity:
+        try:
+            with spec.stdout.open("ab") as out, spec.stderr.open("ab") as err:
+                child = subprocess.Popen(
+                    spec.command,
+                    env=dict(spec.env),
+                    cwd=spec.run_dir,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise LaunchError(f"never started: {error.strerror or error} ({spec.python})") from error
+        self._children[child.pid] = child
+        return _identity_at_birth(child.pid)
+
+    async def wait(self, handle: WorkerHandle) -> int | None:
+        await _wait_until_gone(handle.process)
+        child = self._children.pop(handle.process.pid, None)
+        if child is not None:
+            return await asyncio.to_thread(child.wait)
+        return await self._warm.exit_status(handle.process.pid, _STATUS_DELAY)
+
+    async def ask_to_stop(self, handle: WorkerHandle) -> None:
+        process_sweep.send_signal(handle.process, signal.SIGTERM)
+
+    async def kill_all(self, handle: WorkerHandle) -> None:
+        began = time.monotonic()
+        pause = 0.01
+        while living := await self.survivors(handle):
+            for process in living:
+                process_sweep.send_signal(process, signal.SIGKILL)
+            if time.monotonic() - began > _STUBBORN_AFTER:
+                log_event(logger, codes.LOG_TRAINER_STUBBORN_PROCESS, run_id=handle.run_id, pids=[p.pid for p in living])
+                began = time.monotonic()
+            await asyncio.sleep(pause)
+            pause = min(0.5, pause * 2)
+
+    async def survivors(self, handle: WorkerHandle) -> list[ProcessIdentity]:
+        return await asyncio.to_thread(process_sweep.processes_of, handle)
+
+    async def prepare(self, spec: LaunchSpec) -> None:
+        await self._warm.prepare(spec)
+
+    async def close(self) -> None:
+        await self._warm.close()
+
+
+def _identity_at_birth(pid: int) -> ProcessIdentity:
+    """The identity of a process that was just started; it is our child or the warm server's, so its pid is not reused
+    before it was reaped. One that died already equals no living process, but what it left behind is still found."""
+    return ProcessIdentity.of(pid) or ProcessIdentity(pid, 0, boot_id())
+
+
+async def _wait_until_gone(process: ProcessIdentity) -> None:
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except OSError:
+        return
+    try:
+        if process.is_alive():
+            await _readable(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+async def _readable(descriptor: int) -> None:
+    """A pidfd becomes readable when its process ends."""
+    loop = asyncio.get_running_loop()
+    ended = loop.create_future()
+    settle: Callable[[], None] = lambda: ended.done() or ended.set_result(None)  # noqa: E731
+    loop.add_reader(descriptor, settle)
+    try:
+        await ended
+    finally:
+        loop.remove_reader(descriptor)

@@ -1,0 +1,118 @@
+"""Finding every process of a run, also those that tried to get away, and nothing else.
+
+A process belongs to a run if it did not start before the run's leader and
+  - is in the leader's session or process group, or descends from a process that belongs, or
+  - carries ``MOSAIC_RUN_ID=<id>`` in the environment it was executed with (survives setsid and re-parenting), or
+  - holds the run's claim file open (survives a fork without exec, where the environment tells nothing).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from gym_gui.services.trainer.executor import WorkerHandle
+from mosaic_protocol import claims
+from mosaic_protocol.process_identity import ProcessIdentity, boot_id, stat_fields
+
+
+@dataclass(frozen=True)
+class _Process:
+    pid: int
+    parent: int
+    group: int
+    session: int
+    start_ticks: int
+    dead: bool
+
+
+def processes_of(handle: WorkerHandle) -> list[ProcessIdentity]:
+    """The living processes of a run. Processes of another boot cannot be meant."""
+    if handle.process.boot != boot_id():
+        return []
+    table = {process.pid: process for process in _all_processes() if _may_belong(process, handle.process)}
+    found = {pid for pid, process in table.items() if _is_marked(process, handle, table)}
+    _add_descendants(found, table)
+    return [
+        ProcessIdentity(pid, table[pid].start_ticks, boot_id()) for pid in sorted(found) if not table[pid].dead
+    ]
+
+
+def send_signal(process: ProcessIdentity, number: signal.Signals) -> bool:
+    """Signal exactly this process; False when it is gone. The descriptor pins it between check and signal."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except OSError:
+        return False
+    try:
+        if not process.is_alive():
+            return False
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(descriptor, number)
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def _may_belong(process: _Process, leader: ProcessIdentity) -> bool:
+    return process.start_ticks >= leader.start_ticks and process.pid not in (os.getpid(), 1)
+
+
+def _is_marked(process: _Process, handle: WorkerHandle, table: dict[int, _Process]) -> bool:
+    return (
+        _shares_session(process, handle.process, table)
+        or _has_environment_mark(process.pid, handle.run_id)
+        or _holds_claim(process.pid, handle)
+    )
+
+
+def _shares_session(process: _Process, leader: ProcessIdentity, table: dict[int, _Process]) -> bool:
+    holder = table.get(leader.pid)
+    if holder is not None and holder.start_ticks != leader.start_ticks:
+        return False  # the number was given to somebody else, and so may be the session
+    return leader.pid in (process.session, process.group)
+
+
+def _has_environment_mark(pid: int, run_id: str) -> bool:
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
+    return f"MOSAIC_RUN_ID={run_id}".encode() in environment.split(b"\0")
+
+
+def _holds_claim(pid: int, handle: WorkerHandle) -> bool:
+    wanted = str(claims.path_of(handle.run_dir / "claims", handle.attempt))
+    try:
+        descriptors = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return False
+    for descriptor in descriptors:
+        with suppress(OSError):
+            if os.readlink(f"/proc/{pid}/fd/{descriptor}") == wanted:
+                return True
+    return False
+
+
+def _add_descendants(found: set[int], table: dict[int, _Process]) -> None:
+    grown = True
+    while grown:
+        children = {pid for pid, process in table.items() if process.parent in found} - found
+        grown = bool(children)
+        found |= children
+
+
+def _all_processes() -> list[_Process]:
+    listed = (_read(int(entry)) for entry in os.listdir("/proc") if entry.isdecimal())
+    return [process for process in listed if process is not None]
+
+
+def _read(pid: int) -> _Process | None:
+    fields = stat_fields(pid)
+    if fields is None:
+        return None
+    state, parent, group, session = fields[0], int(fields[1]), int(fields[2]), int(fields[3])
+    return _Process(pid, parent, group, session, int(fields[19]), state in "ZX")

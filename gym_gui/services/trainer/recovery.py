@@ -1,0 +1,90 @@
+"""Taking up what an earlier daemon left: queued runs wait again, live ones are re-adopted or closed, none starts twice."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from gym_gui.logging_config import log_constants as codes
+from gym_gui.logging_config.structured import log_event
+from gym_gui.services.trainer import lifecycle as lc
+from gym_gui.services.trainer.orchestrator import TrainerOrchestrator, demand_of
+from gym_gui.services.trainer.run_queue import Reservation
+from gym_gui.services.trainer.run_record import RunRecord
+from gym_gui.services.trainer.tracked_run import TrackedRun
+from mosaic_protocol import claims
+from mosaic_protocol.process_identity import ProcessIdentity
+from mosaic_protocol.states import RunState
+
+logger = logging.getLogger(__name__)
+
+
+class Recovery:
+    """Runs once, before the orchestrator opens."""
+
+    def __init__(self, orchestrator: TrainerOrchestrator) -> None:
+        self._orchestrator = orchestrator
+        self._to_launch: list[TrackedRun] = []
+
+    async def run(self) -> None:
+        """Live runs first, so that what they hold is taken before anything is started."""
+        unfinished = self._orchestrator.registry.unfinished()
+        for run in unfinished:
+            if run.state is not RunState.INIT:
+                await self._take_up(run)
+        for run in unfinished:
+            if run.state is RunState.INIT:
+                await self._queue_again(run)
+        for live in self._to_launch:
+            await self._orchestrator.begin_launch(live, _held(live.run))
+
+    async def _queue_again(self, run: RunRecord) -> None:
+        config = self._orchestrator.config_of(run)
+        refusal = self._orchestrator.queue.refusal(demand_of(config))
+        if refusal is None:
+            self._orchestrator.enqueue(run, config)
+        else:
+            self._orchestrator.tracked[run.run_id] = TrackedRun(run)
+            await self._orchestrator.apply_surely(run.run_id, lc.LaunchFailed(f"never started: {refusal}"))
+
+    async def _take_up(self, run: RunRecord) -> None:
+        live = self._orchestrator.tracked[run.run_id] = TrackedRun(run, step=run.last_step)
+        demand = demand_of(self._orchestrator.config_of(run))
+        self._orchestrator.queue.restore(run.run_id, demand, _held(run))
+        await self._hear_what_was_said(run)
+        if live.run.process is None:
+            await self._find_process(live)
+        if live.run.process is not None:
+            self._follow(live, live.run.process)
+
+    async def _hear_what_was_said(self, run: RunRecord) -> None:
+        """Lifecycle records that were stored but not acted on any more."""
+        stored = await asyncio.to_thread(self._orchestrator.hub.store.lifecycle, run.run_id)
+        for stream, record in stored:
+            said = lc.WorkerSaid(record.event, record.sentence, record.step, stream, record.seq)
+            await self._orchestrator.apply_surely(run.run_id, said)
+
+    async def _find_process(self, live: TrackedRun) -> None:
+        """The launch was recorded; whether it happened is settled by the claim."""
+        run = live.run
+        if run.state is RunState.FAULT:
+            await self._orchestrator.apply_surely(run.run_id, lc.ProcessEnded(None))
+            return
+        folder = self._orchestrator.paths.run(run.run_id).claims
+        claimant = await asyncio.to_thread(claims.revoke, folder, run.attempt)
+        if claimant is None:
+            log_event(logger, codes.LOG_RUN_RELAUNCHED, run_id=run.run_id, attempt=run.attempt + 1)
+            self._to_launch.append(live)
+        else:
+            await self._orchestrator.apply_surely(run.run_id, lc.Launched(claimant, "adopted"))
+
+    def _follow(self, live: TrackedRun, process: ProcessIdentity) -> None:
+        """Watching a process that is gone already reports its end at once."""
+        alive = process.is_alive()
+        log_event(logger, codes.LOG_RUN_ADOPTED, run_id=live.run.run_id, pid=process.pid, alive=alive)
+        self._orchestrator.resume_stop(live)
+        self._orchestrator.spawn(self._orchestrator.watch(live))
+
+
+def _held(run: RunRecord) -> Reservation:
+    return run.reservation or Reservation(0, 0, ())

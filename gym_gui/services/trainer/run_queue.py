@@ -1,0 +1,149 @@
+"""The queue of accepted runs and what the live ones hold. Pure: no I/O, no clock, no threads.
+
+Strict first in, first out: the head of the line waits until it fits, and nothing passes it. A large run
+therefore never starves behind a stream of small ones, at the price of capacity that stands idle while it
+waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from gym_gui.services.trainer.gpu import GPUAllocator
+from gym_gui.services.trainer.host import HostCapacity
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a run asks for. GPUs beyond ``mandatory_gpus`` are a wish: a smaller host need not grant it."""
+
+    cpus: int
+    gpus: int
+    memory_mb: int
+    mandatory_gpus: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.cpus, self.gpus, self.memory_mb, self.mandatory_gpus) < 0:
+            raise ValueError(f"a run cannot ask for a negative amount: {self}")
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """What a run holds from its launch until the last of its processes is gone."""
+
+    cpus: int
+    memory_mb: int
+    gpu_indices: tuple[int, ...]
+
+
+class RunQueue:
+    """Decides which run may start next. Not thread-safe: one owner calls it.
+
+    A run is known while it is queued or live, and never both. Runs taken from the queue never exceed the
+    capacity together with what is held; only restored ones may, because they already run.
+    """
+
+    def __init__(self, capacity: HostCapacity) -> None:
+        self.capacity = capacity
+        self._waiting: dict[str, Demand] = {}
+        self._live: dict[str, Reservation] = {}
+        self._gpus = GPUAllocator(capacity.gpus)
+
+    @property
+    def queued(self) -> tuple[str, ...]:
+        """The waiting runs, the next one first."""
+        return tuple(self._waiting)
+
+    @property
+    def live(self) -> Mapping[str, Reservation]:
+        """What each live run holds, by run id. A read-only view that follows the queue."""
+        return MappingProxyType(self._live)
+
+    @property
+    def reserved(self) -> Reservation:
+        """What all live runs hold together."""
+        held = self._live.values()
+        indices = sorted({index for one in held for index in one.gpu_indices})
+        return Reservation(sum(one.cpus for one in held), sum(one.memory_mb for one in held), tuple(indices))
+
+    def refusal(self, demand: Demand) -> str | None:
+        """The sentence that says why this can never run on this host, or None if its turn will come."""
+        shortages = " and ".join(self._shortages(demand))
+        if not shortages:
+            return None
+        return f"This run can never start here: it asks for {shortages}. Ask for less, or use a larger host."
+
+    def enqueue(self, run_id: str, demand: Demand) -> None:
+        """Put a run at the tail. Raises ValueError if it is already known or can never run here."""
+        self._check_unknown(run_id)
+        if reason := self.refusal(demand):
+            raise ValueError(reason)  # at the head it would block every run behind it for ever
+        self._waiting[run_id] = demand
+
+    def restore(self, run_id: str, demand: Demand, reservation: Reservation) -> None:
+        """Take up a run that is live already; it keeps what it holds, even past capacity.
+
+        Raises ValueError if the run is already known. ``demand`` is what it once asked for; what
+        counts is what it holds.
+        """
+        self._check_unknown(run_id)
+        self._gpus.hold(run_id, reservation.gpu_indices)
+        self._live[run_id] = reservation
+
+    def take_next(self) -> tuple[str, Reservation] | None:
+        """Start the head of the line if it fits now: it becomes live with what is returned. None: wait."""
+        run_id, demand = next(iter(self._waiting.items()), ("", None))
+        if demand is None or not self._fits(demand):
+            return None
+        indices = self._gpus.reserve(run_id, self._gpus_to_give(demand))
+        if indices is None:
+            return None
+        del self._waiting[run_id]
+        self._live[run_id] = Reservation(demand.cpus, demand.memory_mb, indices)
+        return run_id, self._live[run_id]
+
+    def withdraw(self, run_id: str) -> bool:
+        """Take a waiting run out of the line. False if it was not waiting, for example because it is live."""
+        return self._waiting.pop(run_id, None) is not None
+
+    def release(self, run_id: str) -> None:
+        """Give back what a live run holds; nothing happens if it is not live."""
+        self._live.pop(run_id, None)
+        self._gpus.release(run_id)
+
+    def position(self, run_id: str) -> int:
+        """The place in the line: 1 is next, 0 is not queued."""
+        return next((place for place, waiting in enumerate(self._waiting, start=1) if waiting == run_id), 0)
+
+    def _check_unknown(self, run_id: str) -> None:
+        if run_id in self._waiting:
+            raise ValueError(f"run {run_id} is already queued, at position {self.position(run_id)}")
+        if run_id in self._live:
+            raise ValueError(f"run {run_id} is already live and holds {self._live[run_id]}")
+
+    def _shortages(self, demand: Demand) -> Iterator[str]:
+        there = self.capacity
+        if demand.cpus > there.cpus:
+            yield f"{_counted(demand.cpus, 'CPU')} where there {_are(there.cpus)}"
+        if demand.memory_mb > there.memory_mb:
+            yield f"{demand.memory_mb} MB of memory where there are {there.memory_mb}"
+        if demand.mandatory_gpus > len(there.gpus):
+            yield f"{_counted(demand.mandatory_gpus, 'GPU')} where there {_are(len(there.gpus))}"
+
+    def _fits(self, demand: Demand) -> bool:
+        held = self.reserved
+        enough_cpus = held.cpus + demand.cpus <= self.capacity.cpus
+        return enough_cpus and held.memory_mb + demand.memory_mb <= self.capacity.memory_mb
+
+    def _gpus_to_give(self, demand: Demand) -> int:
+        return min(max(demand.gpus, demand.mandatory_gpus), self._gpus.total)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _are(number: int) -> str:
+    return {0: "are none", 1: "is 1"}.get(number, f"are {number}")

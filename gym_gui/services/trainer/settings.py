@@ -1,0 +1,85 @@
+"""The daemon's settings: defaults, then ``MOSAIC_TRAINER_*`` variables, then command-line flags."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from gym_gui.services.trainer.errors import RefusedError
+
+PREFIX = "MOSAIC_TRAINER_"
+
+
+@dataclass(frozen=True)
+class TrainerSettings:
+    """Every field can be set as ``MOSAIC_TRAINER_<NAME>``."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on; anything but loopback needs TLS."""
+    port: int = 50055
+    """Port to listen on; 0 takes a free one."""
+    tls_cert: str = ""
+    """PEM certificate chain, needed beyond loopback."""
+    tls_key: str = ""
+    """PEM private key that belongs to it."""
+    cpus: int = 0
+    """CPUs to give to runs; 0 means what the machine has."""
+    memory_mb: int = 0
+    """Memory to give to runs; 0 means what the machine has."""
+    heartbeat_seconds: float = 2.0
+    """How often workers report."""
+    liveness_seconds: float = 30.0
+    """A worker silent for so long is taken for hung and ended."""
+    handshake_seconds: float = 60.0
+    """How long a worker may take from its start to its handshake."""
+    stop_seconds: float = 3.0
+    """How long a worker may take to react to a stop."""
+    checkpoint_seconds: float = 30.0
+    """How long a worker that reacted may take to write its last checkpoint."""
+    exit_seconds: float = 5.0
+    """How long a worker may take from its last word to its exit."""
+    warm_starts: bool = True
+    """Whether to keep fork servers."""
+    warm_idle_seconds: float = 900.0
+    """A fork server that nobody used for so long is ended."""
+    prewarm: str = ""
+    """Worker types, separated by commas, whose fork server is started with the daemon."""
+    trash_hours: float = 24.0
+    """How long deleted runs can be restored."""
+    log_bytes: int = 10 * 1024 * 1024
+    """Size at which a run's log file is rotated."""
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ, **flags: Any) -> TrainerSettings:
+        """Defaults, overridden by the environment, overridden by flags that are not None."""
+        found: dict[str, Any] = {}
+        for one in fields(cls):
+            text = environment.get(PREFIX + one.name.upper())
+            if text is not None:
+                found[one.name] = _read(one.name, text, type(one.default))
+        found.update({name: value for name, value in flags.items() if value is not None})
+        return replace(cls(), **found).checked()
+
+    def checked(self) -> TrainerSettings:
+        if not 0 <= self.port <= 65535:
+            raise RefusedError(f"port must be between 0 and 65535, got {self.port}")
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, int | float) and value < 0:
+                raise RefusedError(f"{one.name} must not be negative, got {value}")
+        if self.host not in ("127.0.0.1", "localhost", "::1") and not (self.tls_cert and self.tls_key):
+            raise RefusedError(
+                f"listening on {self.host} needs TLS: give --tls-cert and --tls-key, or listen on 127.0.0.1"
+            )
+        return self
+
+
+def _read(name: str, text: str, kind: type) -> Any:
+    try:
+        if kind is bool:
+            return {"1": True, "true": True, "0": False, "false": False}[text.lower()]
+        return kind(text)
+    except (ValueError, KeyError):
+        raise RefusedError(f"{PREFIX}{name.upper()} must be a {kind.__name__}, got {text[:60]!r}") from None

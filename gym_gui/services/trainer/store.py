@@ -1,0 +1,256 @@
+"""The durable store of what workers say: metrics, steps, episodes, lifecycle, artifacts. Each record exactly once.
+
+``records`` keeps every record in order of arrival, for watchers with a cursor; ``metrics`` keeps scalars by tag and step,
+for curves.
+
+A stream's records are taken strictly in sequence: one transaction stores a batch and moves the stream's cursor, so a batch
+that comes twice is skipped and a gap is refused. ``synchronous=NORMAL``: after a power cut the last commits may be gone, and
+the cursor with them, so the worker's outbox fills the hole.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+
+from gym_gui.services.trainer.errors import RefusedError
+from gym_gui.services.trainer.group_commit import GroupCommitter, Migration, connect
+from mosaic_protocol import events as ev
+
+
+def _first_schema(connection: sqlite3.Connection) -> None:
+    for statement in (
+        "CREATE TABLE run_keys (key INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE)",
+        "CREATE TABLE tags (key INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+        """CREATE TABLE cursors (run INTEGER NOT NULL, stream TEXT NOT NULL, acked INTEGER NOT NULL,
+            PRIMARY KEY (run, stream)) WITHOUT ROWID""",
+        """CREATE TABLE metrics (run INTEGER NOT NULL, tag INTEGER NOT NULL, step INTEGER NOT NULL,
+            stream TEXT NOT NULL, seq INTEGER NOT NULL, wall_time REAL NOT NULL, value REAL,
+            PRIMARY KEY (run, tag, step, stream, seq)) WITHOUT ROWID""",
+        """CREATE TABLE records (run INTEGER NOT NULL, kind TEXT NOT NULL, row INTEGER NOT NULL,
+            stream TEXT NOT NULL, seq INTEGER NOT NULL, line BLOB NOT NULL,
+            PRIMARY KEY (run, kind, row)) WITHOUT ROWID""",
+        """CREATE TABLE headline (run INTEGER NOT NULL, tag INTEGER NOT NULL, step INTEGER NOT NULL, value REAL,
+            PRIMARY KEY (run, tag)) WITHOUT ROWID""",
+    ):
+        connection.execute(statement)
+
+
+MIGRATIONS: list[Migration] = [_first_schema]
+
+HEADLINE_TAGS = ("charts/episodic_return", "charts/episodic_length", "charts/SPS")
+"""Scalars whose newest value every listing shows."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Consecutive records of one stream; ``first_seq`` numbers the first line. Empty: only asks for the cursor."""
+
+    run_id: str
+    stream: str
+    first_seq: int
+    lines: Sequence[bytes]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a batch led to: the cursor after it, and the records that were new."""
+
+    acked: int
+    fresh: Sequence[ev.Record]
+
+
+@dataclass(frozen=True)
+class Series:
+    tag: str
+    steps: list[int]
+    values: list[float]
+    wall_times: list[float]
+    total: int
+
+
+class TelemetryStore:
+    """Thread-safe. Writes return futures that are done after the commit; reads return values."""
+
+    def __init__(self, path: Path) -> None:
+        self._writer = GroupCommitter(path, MIGRATIONS, synchronous="NORMAL")
+        self._reader = connect(path, read_only=True)
+        self._reading = threading.Lock()
+
+    def close(self) -> None:
+        self._writer.close()
+        self._reader.close()
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def ingest(self, batch: Batch) -> Future[Stored]:
+        """Store what is new of a batch. Raises :class:`RefusedError` through the future for a gap or a bad line."""
+        return self._writer.submit(lambda connection: self._store(connection, batch))
+
+    def forget(self, run_id: str) -> Future[None]:
+        """Remove every trace of a run."""
+
+        def operation(connection: sqlite3.Connection) -> None:
+            for table in ("cursors", "metrics", "records", "headline"):
+                connection.execute(
+                    f"DELETE FROM {table} WHERE run = (SELECT key FROM run_keys WHERE run_id = ?)", (run_id,)
+                )
+            connection.execute("DELETE FROM run_keys WHERE run_id = ?", (run_id,))
+
+        return self._writer.submit(operation)
+
+    @staticmethod
+    def _store(connection: sqlite3.Connection, batch: Batch) -> Stored:
+        run = _run_key(connection, batch.run_id)
+        acked = _acked(connection, run, batch.stream)
+        if not batch.lines:
+            return Stored(acked, ())
+        if batch.first_seq > acked + 1:
+            raise RefusedError(f"stream {batch.stream!r} goes on at {acked + 1}, not at {batch.first_seq}")
+        fresh = [_checked(line, seq) for seq, line in enumerate(batch.lines, batch.first_seq) if seq > acked]
+        metrics = [record for record in fresh if isinstance(record, ev.MetricRow)]
+        _write_metrics(connection, run, batch.stream, metrics)
+        kept = [record for record in fresh if not isinstance(record, ev.LogRecord)]
+        _write_records(connection, run, batch.stream, kept)
+        acked = max(acked, batch.first_seq + len(batch.lines) - 1)
+        connection.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?, ?)", (run, batch.stream, acked))
+        return Stored(acked, fresh)
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def acked(self, run_id: str, stream: str) -> int:
+        rows = self._query(
+            "SELECT acked FROM cursors JOIN run_keys ON key = run WHERE run_id = ? AND stream = ?", (run_id, stream)
+        )
+        return int(rows[0][0]) if rows else 0
+
+    def lifecycle(self, run_id: str) -> list[tuple[str, ev.LifecycleRecord]]:
+        """(stream, record) of every lifecycle record of a run, in the order in which they were stored."""
+        rows = self._query(
+            "SELECT stream, line FROM records WHERE run = (SELECT key FROM run_keys WHERE run_id = ?)"
+            " AND kind = 'lifecycle' ORDER BY row",
+            (run_id,),
+        )
+        found = ((str(stream), ev.decode(bytes(line))) for stream, line in rows)
+        return [(stream, record) for stream, record in found if isinstance(record, ev.LifecycleRecord)]
+
+    def records(self, run_id: str, kind: str, after_row: int, limit: int = 1000) -> list[tuple[int, bytes]]:
+        """(row, line) of the stored records of one kind after a row."""
+        rows = self._query(
+            "SELECT row, line FROM records WHERE run = (SELECT key FROM run_keys WHERE run_id = ?) AND kind = ?"
+            " AND row > ? ORDER BY row LIMIT ?",
+            (run_id, kind, after_row, limit),
+        )
+        return [(int(row[0]), bytes(row[1])) for row in rows]
+
+    def headline(self, run_id: str) -> dict[str, float]:
+        rows = self._query(
+            "SELECT tags.name, value FROM headline JOIN tags ON tags.key = tag"
+            " WHERE run = (SELECT key FROM run_keys WHERE run_id = ?) AND value IS NOT NULL",
+            (run_id,),
+        )
+        return {str(name): float(value) for name, value in rows}
+
+    def tags(self, run_id: str) -> list[str]:
+        rows = self._query(
+            "SELECT name FROM tags WHERE EXISTS (SELECT 1 FROM metrics WHERE tag = tags.key"
+            " AND run = (SELECT key FROM run_keys WHERE run_id = ?)) ORDER BY name",
+            (run_id,),
+        )
+        return [str(row[0]) for row in rows]
+
+    def series(self, run_id: str, tag: str, *, after_step: int, max_points: int) -> Series:
+        """The newest points of one metric after a step, oldest first. Not-finite values come back as NaN."""
+        condition = (
+            "run = (SELECT key FROM run_keys WHERE run_id = ?) AND tag = (SELECT key FROM tags WHERE name = ?) AND step > ?"
+        )
+        values = (run_id, tag, after_step)
+        total = int(self._query(f"SELECT count(*) FROM metrics WHERE {condition}", values)[0][0])
+        rows = self._query(
+            f"SELECT step, value, wall_time FROM metrics WHERE {condition}"
+            " ORDER BY step DESC, stream DESC, seq DESC LIMIT ?",
+            (*values, max_points),
+        )
+        rows.reverse()
+        return Series(
+            tag,
+            [int(row[0]) for row in rows],
+            [float("nan") if row[1] is None else float(row[1]) for row in rows],
+            [float(row[2]) for row in rows],
+            total,
+        )
+
+    def metric_rows(self, run_id: str) -> int:
+        """How many scalars a run has stored."""
+        sql = "SELECT count(*) FROM metrics WHERE run = (SELECT key FROM run_keys WHERE run_id = ?)"
+        return int(self._query(sql, (run_id,))[0][0])
+
+    def _query(self, sql: str, values: Sequence[object]) -> list[sqlite3.Row]:
+        with self._reading:
+            return self._reader.execute(sql, tuple(values)).fetchall()
+
+
+def _checked(line: bytes, seq: int) -> ev.Record:
+    try:
+        record = ev.decode(line)
+    except ev.RecordError as error:
+        raise RefusedError(f"record {seq}: {error}") from error
+    if record.seq != seq:
+        raise RefusedError(f"record {seq} says that it is number {record.seq}")
+    return record
+
+
+def _run_key(connection: sqlite3.Connection, run_id: str) -> int:
+    row = connection.execute("SELECT key FROM run_keys WHERE run_id = ?", (run_id,)).fetchone()
+    if row is not None:
+        return int(row[0])
+    return int(connection.execute("INSERT INTO run_keys (run_id) VALUES (?)", (run_id,)).lastrowid or 0)
+
+
+def _acked(connection: sqlite3.Connection, run: int, stream: str) -> int:
+    row = connection.execute("SELECT acked FROM cursors WHERE run = ? AND stream = ?", (run, stream)).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _write_records(connection: sqlite3.Connection, run: int, stream: str, fresh: Sequence[ev.Record]) -> None:
+    """Rows are numbered per run and kind over all streams, which gives readers one cursor."""
+    next_row: dict[str, int] = {}
+    for record in fresh:
+        kind = str(type(record).__struct_config__.tag)
+        if kind not in next_row:
+            sql = "SELECT coalesce(max(row), 0) FROM records WHERE run = ? AND kind = ?"
+            next_row[kind] = int(connection.execute(sql, (run, kind)).fetchone()[0])
+        next_row[kind] += 1
+        connection.execute(
+            "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)",
+            (run, kind, next_row[kind], stream, record.seq, ev.encode(record)),
+        )
+
+
+def _write_metrics(connection: sqlite3.Connection, run: int, stream: str, rows: Sequence[ev.MetricRow]) -> None:
+    connection.executemany(
+        "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [
+            (run, _tag_key(connection, tag), row.step, stream, row.seq, row.t, value)
+            for row in rows
+            for tag, value in row.values.items()
+        ],
+    )
+    newest = {
+        tag: (row.step, row.values[tag]) for row in rows for tag in HEADLINE_TAGS if tag in row.values
+    }
+    connection.executemany(
+        "INSERT OR REPLACE INTO headline VALUES (?, ?, ?, ?)",
+        [(run, _tag_key(connection, tag), step, value) for tag, (step, value) in newest.items()],
+    )
+
+
+def _tag_key(connection: sqlite3.Connection, name: str) -> int:
+    row = connection.execute("SELECT key FROM tags WHERE name = ?", (name,)).fetchone()
+    if row is not None:
+        return int(row[0])
+    return int(connection.execute("INSERT INTO tags (name) VALUES (?)", (name,)).lastrowid or 0)

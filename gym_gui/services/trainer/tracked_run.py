@@ -1,0 +1,52 @@
+"""What the daemon knows of an unfinished run beyond the durable record: clocks and wishes on their way. All of it can be
+lost and is built anew after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+from gym_gui.services.trainer.run_record import RunRecord
+
+
+@dataclass
+class TrackedRun:
+    """Belongs to the event loop. ``lock`` serialises decisions about the run."""
+
+    run: RunRecord
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    beat_at: float = field(default_factory=time.monotonic)
+    progress_at: float = field(default_factory=time.monotonic)
+    step: int = 0
+    total_steps: int = 0
+    phase: str = ""
+    kill_at: float | None = None
+    nudge_at: float | None = None
+    wish_changed: asyncio.Event = field(default_factory=asyncio.Event)
+    clearing: bool = False
+
+    def seen(self) -> None:
+        """Any word from the worker is a sign of life."""
+        self.beat_at = time.monotonic()
+
+    def beat(self, step: int, total_steps: int, phase: str) -> None:
+        """A heartbeat: liveness always, progress only when the step moved."""
+        now = time.monotonic()
+        self.beat_at = now
+        if step != self.step or phase != self.phase:
+            self.progress_at = now
+        self.step, self.total_steps, self.phase = step, total_steps or self.total_steps, phase
+
+    def forgive(self, seconds: float) -> None:
+        """The daemon itself was held still: nobody else is late because of that."""
+        now = time.monotonic()
+        self.beat_at = min(now, self.beat_at + seconds)
+        self.progress_at = min(now, self.progress_at + seconds)
+        if self.kill_at is not None:
+            self.kill_at += seconds
+
+    def announce_wish(self) -> None:
+        """Wake everyone who waits for a change of what is desired."""
+        self.wish_changed.set()
+        self.wish_changed = asyncio.Event()

@@ -1,0 +1,1 @@
+"""Checks of what clients submit, before it becomes a run."""

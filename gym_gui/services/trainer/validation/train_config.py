@@ -1,0 +1,31 @@
+"""The daemon's check of a submitted run config: the shared rules, and which workers are installed here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mosaic_protocol.run_config import RunConfig, RunConfigError, parse_run_config
+from mosaic_protocol.suggest import Problem, did_you_mean, shown
+from mosaic_protocol.worker_manifest import WorkerManifest
+
+
+def validate_train_run_config(
+    payload: str | bytes | Mapping[str, Any], *, known_workers: Mapping[str, WorkerManifest] | None = None
+) -> RunConfig:
+    """Return the config or raise :class:`RunConfigError`. Without ``known_workers`` any worker will do."""
+    config = parse_run_config(payload)
+    if known_workers is not None and (problems := list(_worker_problems(config, known_workers))):
+        raise RunConfigError(problems)
+    return config
+
+
+def _worker_problems(config: RunConfig, known_workers: Mapping[str, WorkerManifest]) -> Iterator[Problem]:
+    worker = config.worker
+    manifest = known_workers.get(worker.type)
+    if manifest is None:
+        message = f"is not an installed worker{did_you_mean(worker.type, known_workers)}"
+        yield Problem("metadata.worker.type", message, shown(worker.type))
+    elif worker.module != manifest.module:
+        message = f"must be {manifest.module!r}, which is how the worker {worker.type!r} is started"
+        yield Problem("metadata.worker.module", message, shown(worker.module))

@@ -1,0 +1,230 @@
+"""Fork servers, one for each worker environment: started on demand, dropped when stale, idle or unwell.
+
+Warm starts are an optimisation that may fail at any time: every method degrades to "not available", and the executor then
+spawns the worker instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gym_gui.logging_config import log_constants as codes
+from gym_gui.logging_config.structured import log_event
+from gym_gui.services.trainer.executor import LaunchSpec
+
+logger = logging.getLogger(__name__)
+
+_WARM_UP_TIMEOUT = 120.0
+_FORK_TIMEOUT = 5.0
+_PRIVATE_VARIABLES = ("MOSAIC_LAUNCH_TOKEN", "MOSAIC_RUN_ID", "MOSAIC_RUN_DIR", "MOSAIC_ATTEMPT")
+ServerKey = tuple[str, str]
+
+
+@dataclass
+class _Server:
+    """One fork server process and the conversation with it."""
+
+    child: subprocess.Popen[bytes]
+    writer: asyncio.StreamWriter
+    fingerprint: str
+    state: str = "warming up"
+    used_at: float = field(default_factory=time.monotonic)
+    answers: dict[int, asyncio.Future[int]] = field(default_factory=dict)
+    listener: asyncio.Task[None] | None = None
+
+
+class WarmPool:
+    """Belongs to one event loop. Closing it ends the servers, never the workers they forked."""
+
+    def __init__(self, log_file: Path, *, idle_seconds: float = 900.0, enabled: bool = True) -> None:
+        self._log_file, self._idle_seconds, self._enabled = log_file, idle_seconds, enabled
+        self._servers: dict[ServerKey, _Server] = {}
+        self._statuses: dict[int, asyncio.Future[int | None]] = {}
+        self._last_id = 0
+
+    def states(self) -> dict[str, str]:
+        """What each server is doing, for health reports."""
+        return {f"{module} ({python})": server.state for (python, module), server in self._servers.items()}
+
+    async def prepare(self, spec: LaunchSpec) -> None:
+        """Start the server for such workers if there is none; does not wait for it to be ready."""
+        if not self._enabled or not spec.warm_module:
+            return
+        key = _key(spec)
+        fingerprint = await asyncio.to_thread(_fingerprint, spec)
+        server = self._servers.get(key)
+        if server is not None and server.fingerprint == fingerprint and server.state != "failed":
+            return
+        if server is not None:
+            await self._drop(key)
+        self._servers[key] = await self._launch(spec, fingerprint)
+
+    async def wait_ready(self, spec: LaunchSpec, timeout: float = _WARM_UP_TIMEOUT) -> bool:
+        """Wait until the server for such workers can fork."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            server = self._servers.get(_key(spec))
+            if server is None or server.state in ("ready", "failed"):
+                return server is not None and server.state == "ready"
+            await asyncio.sleep(0.02)
+        return False
+
+    async def fork(self, spec: LaunchSpec) -> int | None:
+        """Start a worker from its warm server; its pid, None when there is no fresh and ready server."""
+        server = self._servers.get(_key(spec))
+        if not spec.warm_module or server is None or server.state != "ready":
+            return None
+        if server.fingerprint != await asyncio.to_thread(_fingerprint, spec):
+            await self._drop(_key(spec))  # the code on disk changed since it was imported
+            return None
+        try:
+            pid = await asyncio.wait_for(self._request_fork(server, spec), _FORK_TIMEOUT)
+        except (OSError, TimeoutError, RuntimeError) as error:
+            log_event(logger, codes.LOG_TRAINER_WARM_START_FAILED, run_id=spec.run_id, reason=str(error))
+            await self._drop(_key(spec))
+            return None
+        self._statuses.setdefault(pid, asyncio.get_running_loop().create_future())
+        return pid
+
+    async def exit_status(self, pid: int, patience: float) -> int | None:
+        """The exit status of a forked worker, None when its server cannot tell any more."""
+        future = self._statuses.get(pid)
+        if future is None:
+            return None
+        try:
+            return await asyncio.wait_for(asyncio.shield(future), patience)
+        except TimeoutError:
+            return None
+        finally:
+            self._statuses.pop(pid, None)
+
+    async def drop_idle(self) -> None:
+        """End the servers that nobody has used for long; they hold memory."""
+        now = time.monotonic()
+        for key, server in list(self._servers.items()):
+            if server.state == "failed" or now - server.used_at > self._idle_seconds:
+                await self._drop(key)
+
+    async def close(self) -> None:
+        for key in list(self._servers):
+            await self._drop(key)
+
+    # ---- one server ----------------------------------------------------------------------------------------------
+
+    async def _launch(self, spec: LaunchSpec, fingerprint: str) -> _Server:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        child = await asyncio.to_thread(self._spawn, spec, theirs)
+        reader, writer = await asyncio.open_connection(sock=ours)
+        server = _Server(child, writer, fingerprint)
+        server.listener = asyncio.create_task(self._listen(server, reader))
+        return server
+
+    def _spawn(self, spec: LaunchSpec, theirs: socket.socket) -> subprocess.Popen[bytes]:
+        environment = {name: value for name, value in spec.env.items() if name not in _PRIVATE_VARIABLES}
+        environment.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")  # a fork of a thread pool can hang
+        command = [str(spec.python), "-m", "mosaic_protocol.fork_server"]
+        command += ["--socket-fd", str(theirs.fileno()), "--warm", spec.warm_module]
+        with theirs, self._log_file.open("ab") as log:
+            return subprocess.Popen(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+
+    async def _listen(self, server: _Server, reader: asyncio.StreamReader) -> None:
+        """Take the server's messages until its end closes; then everything it still owes is unknown."""
+        try:
+            while line := await reader.readline():
+                self._take(server, json.loads(line))
+        except (OSError, ValueError) as error:
+            log_event(logger, codes.LOG_TRAINER_WARM_START_FAILED, reason=str(error))
+        server.state = "failed"
+        for answer in server.answers.values():
+            if not answer.done():
+                answer.set_exception(RuntimeError("the fork server ended"))
+
+    def _take(self, server: _Server, message: dict[str, Any]) -> None:
+        match message:
+            case {"ready": True}:
+                server.state = "ready"
+            case {"refused": reason}:
+                log_event(logger, codes.LOG_TRAINER_WARM_START_FAILED, reason=str(reason))
+            case {"id": number, "pid": pid}:
+                server.answers.pop(number).set_result(pid)
+            case {"id": number, "error": reason}:
+                server.answers.pop(number).set_exception(RuntimeError(str(reason)))
+            case {"exit": pid, "status": status}:
+                future = self._statuses.setdefault(pid, asyncio.get_running_loop().create_future())
+                if not future.done():
+                    future.set_result(status)
+
+    async def _request_fork(self, server: _Server, spec: LaunchSpec) -> int:
+        self._last_id += 1
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        server.answers[self._last_id] = answer
+        server.used_at = time.monotonic()
+        request = {
+            "id": self._last_id,
+            "module": spec.module,
+            "argv": spec.argv,
+            "env": dict(spec.env),
+            "cwd": str(spec.run_dir),
+            "stdout": str(spec.stdout),
+            "stderr": str(spec.stderr),
+        }
+        server.writer.write(json.dumps(request).encode() + b"\n")
+        await server.writer.drain()
+        return await answer
+
+    async def _drop(self, key: ServerKey) -> None:
+        server = self._servers.pop(key)
+        server.writer.close()
+        if server.listener is not None:
+            server.listener.cancel()
+        await asyncio.to_thread(_end, server.child)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """A fork server ends by itself when its socket closes; one that is still importing is ended."""
+    try:
+        child.wait(0.5)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+def _key(spec: LaunchSpec) -> ServerKey:
+    return (str(spec.python), spec.warm_module)
+
+
+def _fingerprint(spec: LaunchSpec) -> str:
+    """Changes when code that a fork server imported has changed on disk."""
+    newest = max((entry.stat().st_mtime_ns for entry in _watched_files(spec)), default=0)
+    return str(newest)
+
+
+def _watched_files(spec: LaunchSpec) -> Iterator[Path]:
+    """The sources of the worker and of the protocol, and the folder whose time changes when packages are installed."""
+    package = spec.warm_module.partition(".")[0]
+    for entry in spec.env.get("PYTHONPATH", "").split(os.pathsep):
+        if entry and (Path(entry) / package).is_dir():
+            yield from (Path(entry) / package).rglob("*.py")
+    yield from (Path(__file__).resolve().parents[3] / "mosaic_protocol").glob("*.py")
+    yield from spec.python.parent.parent.glob("lib/python3*/site-packages")
+
+

@@ -1,0 +1,1 @@
+"""Real daemons, real workers and a checker of histories, for the trainer's tests."""

@@ -1,0 +1,94 @@
+"""``python -m toy_worker.cli --config F``: counts steps, one metric each, and misbehaves as the config says.
+
+config keys: total_timesteps, step_seconds, misbehave (see ``_MISBEHAVIOURS``), at_step, metrics (bool), progress (bool)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from mosaic_protocol.worker_client import WorkerSession
+
+
+def _crash() -> None:
+    raise RuntimeError("the toy broke, as it was told to")
+
+
+def _exit_silently() -> None:
+    os._exit(3)
+
+
+def _kill_self() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _ignore_stop() -> None:
+    """Hang where no stop is heard."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    while True:
+        time.sleep(3600)
+
+
+def _spawn_grandchildren() -> None:
+    """Children that outlive a polite stop: one plain, one in a session of its own, one forked without exec."""
+    sleeper = [sys.executable, "-c", "import time; time.sleep(3600)"]
+    subprocess.Popen(sleeper)
+    subprocess.Popen(sleeper, start_new_session=True)
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            while True:
+                time.sleep(3600)
+        os._exit(0)
+
+
+_MISBEHAVIOURS = {
+    "crash": _crash,
+    "exit": _exit_silently,
+    "kill_self": _kill_self,
+    "ignore_stop": _ignore_stop,
+    "grandchildren": _spawn_grandchildren,
+}
+
+
+def _work(session: WorkerSession, config: dict[str, Any]) -> None:
+    total = int(config.get("total_timesteps", 10))
+    pause = float(config.get("step_seconds", 0.01))
+    at_step, misbehave = int(config.get("at_step", 1)), config.get("misbehave")
+    step = 0
+    session.started(total_steps=total)
+    while session.safe_point(step) and step < total:
+        step += 1
+        if config.get("metrics", True):
+            session.metric(step, {"charts/episodic_return": float(step), "charts/SPS": 1.0 / max(pause, 1e-6)})
+        if misbehave and step == at_step:
+            _MISBEHAVIOURS[misbehave]()
+        time.sleep(pause)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--config", type=Path, required=True)
+    parser.add_argument("--grpc", action="store_true")
+    parser.add_argument("--grpc-target")
+    options = parser.parse_args()
+    config = json.loads(options.config.read_text())
+    with WorkerSession.from_environment({"toy": True}) as session:
+        # A line per start, so that tests can count starts.
+        with (session.context.run_dir / "starts").open("a") as starts:
+            starts.write(f"{os.getpid()}\n")
+        print(f"toy worker starts, pid {os.getpid()}", flush=True)
+        _work(session, config)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""A warm parent that starts workers in milliseconds: it has imported everything once, and forks.
+
+Started by the daemon as ``python -m mosaic_protocol.fork_server --socket-fd N --warm MODULE`` with the interpreter of the
+worker's environment. MODULE offers ``warm_up()``, called once here (imports, a throw-away model), and may offer
+``after_fork()``, called in each child (fresh random state).
+
+The parent stays single-threaded and never opens a gRPC channel: a fork of a threaded process can hang. It ends when the
+daemon's end of the socket closes; the workers it started live on.
+
+On the socket, one JSON object a line. Daemon → server: ``{"id", "module", "argv", "env", "cwd", "stdout", "stderr"}``.
+Server → daemon: ``{"ready": true}`` once, ``{"id", "pid"}`` per start, ``{"id", "error"}``, ``{"exit": pid, "status": n}``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import json
+import os
+import random
+import runpy
+import select
+import signal
+import socket
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+WARM_FLAG = "_mosaic_forked_warm"
+"""Set on :mod:`sys` in forked workers, so that they fork their script too instead of spawning it."""
+
+
+def is_warm() -> bool:
+    """Whether this process was forked from a fork server and has everything imported."""
+    return bool(getattr(sys, WARM_FLAG, False))
+
+
+class ForkServer:
+    """The loop of the parent: requests in, pids and exit statuses out."""
+
+    def __init__(self, connection: socket.socket, warm: ModuleType) -> None:
+        self._connection, self._warm = connection, warm
+        self._buffer = b""
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
+
+    def serve(self) -> None:
+        """Answer until the daemon closes its end."""
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._send({"ready": True})
+        while True:
+            readable, _, _ = select.select([self._connection, self._wake_read], [], [])
+            if self._wake_read in readable:
+                os.read(self._wake_read, 4096)
+                self._report_exits()
+            if self._connection in readable and not self._receive():
+                return
+
+    def _receive(self) -> bool:
+        chunk = self._connection.recv(65536)
+        self._buffer += chunk
+        *lines, self._buffer = self._buffer.split(b"\n")
+        for line in lines:
+            self._start(json.loads(line))
+        return bool(chunk)
+
+    def _start(self, request: dict[str, Any]) -> None:
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self._send({"id": request["id"], "error": f"cannot fork: {error}"})
+            return
+        if pid == 0:
+            self._become_worker(request)
+        self._send({"id": request["id"], "pid": pid})
+
+    def _report_exits(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self._send({"exit": pid, "status": os.waitstatus_to_exitcode(status)})
+
+    def _send(self, message: dict[str, Any]) -> None:
+        try:
+            self._connection.sendall(json.dumps(message).encode() + b"\n")
+        except OSError:
+            return  # the daemon is gone; the loop notices the closed socket
+
+    def _become_worker(self, request: dict[str, Any]) -> NoReturn:
+        """Turn the fork into the worker. Never returns, and never lets an exception reach the server's loop."""
+        status = 1
+        try:
+            self._leave_server()
+            _take_identity(request)
+            if (after_fork := getattr(self._warm, "after_fork", None)) is not None:
+                after_fork()
+            status = _run_module(request["module"], request["argv"])
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            _flush()
+            os._exit(status)
+
+    def _leave_server(self) -> None:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        self._connection.close()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+
+
+def _take_identity(request: dict[str, Any]) -> None:
+    """Session, streams, folder, environment: all that exec would have given."""
+    os.setsid()
+    _redirect(request["stdout"], 1)
+    _redirect(request["stderr"], 2)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    random.seed()
+    setattr(sys, WARM_FLAG, True)
+
+
+def _redirect(path: str, number: int) -> None:
+    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(target, number)
+    os.close(target)
+
+
+def _run_module(module: str, argv: list[str]) -> int:
+    """``python -m module argv`` inside this process; the exit status."""
+    sys.argv = [module, *argv]
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as leaving:
+        return _status_of(leaving)
+    return 0
+
+
+def _status_of(leaving: SystemExit) -> int:
+    if leaving.code is None or isinstance(leaving.code, int):
+        return leaving.code or 0
+    print(leaving.code, file=sys.stderr)
+    return 1
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Internal: the trainer's warm fork server.")
+    parser.add_argument("--socket-fd", type=int, required=True)
+    parser.add_argument("--warm", required=True)
+    options = parser.parse_args()
+    connection = socket.socket(fileno=options.socket_fd)
+    warm = importlib.import_module(options.warm)
+    warm.warm_up()
+    gc.collect()
+    gc.freeze()  # children then share the imported objects instead of copying pages at their first collection
+    if (threads := len(list(Path("/proc/self/task").iterdir()))) > 1:
+        connection.sendall(json.dumps({"refused": f"{threads} threads after warm-up; forking would be unsafe"}).encode() + b"\n")
+        sys.exit(1)
+    ForkServer(connection, warm).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Every path under the data root, from one place.
+
+The root is ``MOSAIC_HOME`` when set, else ``var/`` of a source checkout, else ``~/.mosaic``. Names from outside
+become a path only here, and only after :func:`checked_run_id` or :func:`checked_name` accepted them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+_RUN_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")  # a ULID in Crockford's alphabet
+_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+
+
+def checked_run_id(run_id: str) -> str:
+    """Return ``run_id`` if it is a ULID, raise ValueError otherwise."""
+    if not _RUN_ID.fullmatch(run_id):
+        raise ValueError(f"{run_id[:60]!r} is not a run id: run ids are 26 characters such as 01K9ZQ3V7X0000000000000000")
+    return run_id
+
+
+def checked_name(name: str) -> str:
+    """Return ``name`` if it is a plain lower-case name that is safe as a file name, raise ValueError otherwise."""
+    if not _NAME.fullmatch(name) or ".." in name:
+        raise ValueError(f"{name[:60]!r} is not a plain name (lower-case letters, digits, '_', '-', '.')")
+    return name
+
+
+def default_root() -> Path:
+    """The data root that applies when nobody names one."""
+    if home := os.environ.get("MOSAIC_HOME"):
+        return Path(home).expanduser().absolute()
+    checkout = Path(__file__).resolve().parent.parent
+    if (checkout / "pyproject.toml").is_file() and (checkout / "gym_gui").is_dir():
+        return checkout / "var"
+    return Path.home() / ".mosaic"
+
+
+@dataclass(frozen=True)
+class MosaicPaths:
+    """The layout below one data root. Building one touches no disk."""
+
+    root: Path
+
+    @classmethod
+    def from_environment(cls) -> MosaicPaths:
+        return cls(default_root())
+
+    @property
+    def trainer(self) -> Path:
+        return self.root / "trainer"
+
+    @property
+    def registry_db(self) -> Path:
+        return self.trainer / "registry.sqlite"
+
+    @property
+    def token_file(self) -> Path:
+        return self.trainer / "token"
+
+    @property
+    def lock_file(self) -> Path:
+        return self.trainer / "daemon.lock"
+
+    @property
+    def endpoint_file(self) -> Path:
+        return self.trainer / "endpoint.json"
+
+    @property
+    def configs(self) -> Path:
+        return self.trainer / "configs"
+
+    @property
+    def runs(self) -> Path:
+        return self.trainer / "runs"
+
+    @property
+    def trash(self) -> Path:
+        return self.trainer / "trash"
+
+    @property
+    def venvs(self) -> Path:
+        return self.trainer / "venvs"
+
+    @property
+    def telemetry_db(self) -> Path:
+        return self.root / "telemetry" / "telemetry.sqlite"
+
+    @property
+    def pip_cache(self) -> Path:
+        return self.root / "cache" / "pip"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs" / "trainer"
+
+    @property
+    def daemon_log(self) -> Path:
+        return self.logs / "daemon.jsonl"
+
+    def run_config(self, run_id: str) -> Path:
+        """The run config as it was accepted."""
+        return self.configs / f"config-{checked_run_id(run_id)}.json"
+
+    def worker_config(self, run_id: str) -> Path:
+        """The part of the run config that its worker reads."""
+        return self.configs / f"worker-{checked_run_id(run_id)}.json"
+
+    def run(self, run_id: str) -> RunPaths:
+        return RunPaths(self.runs / checked_run_id(run_id))
+
+    def run_logs(self, run_id: str) -> Path:
+        return self.logs / checked_run_id(run_id)
+
+
+@dataclass(frozen=True)
+class RunPaths:
+    """The layout of one run directory, which the worker owns while it lives."""
+
+    directory: Path
+
+    @property
+    def outbox(self) -> Path:
+        return self.directory / "outbox"
+
+    @property
+    def claims(self) -> Path:
+        return self.directory / "claims"
+
+    @property
+    def tensorboard(self) -> Path:
+        return self.directory / "tensorboard"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.directory / "checkpoints"
+
+    @property
+    def manifest(self) -> Path:
+        return self.directory / "analytics.json"

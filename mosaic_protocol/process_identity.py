@@ -1,0 +1,51 @@
+"""Which process exactly: a pid alone is reused, a pid with its start time on one boot is not. Linux only, by /proc."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+
+@lru_cache(maxsize=1)
+def boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def stat_fields(pid: int) -> list[str] | None:
+    """The fields of ``/proc/<pid>/stat`` after the command name (state first), or None when there is no such process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    return text.rpartition(")")[2].split()
+
+
+@dataclass(frozen=True)
+class ProcessIdentity:
+    """One process of this machine, told apart from any later process with the same pid.
+
+    ``start_ticks`` counts from boot, so setting the clock does not change it.
+    """
+
+    pid: int
+    start_ticks: int
+    boot: str
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessIdentity | None:
+        """The identity of a living process, None when it is gone or a zombie."""
+        fields = stat_fields(pid)
+        if fields is None or fields[0] in "ZX":
+            return None
+        return cls(pid, int(fields[19]), boot_id())
+
+    @classmethod
+    def current(cls) -> ProcessIdentity:
+        identity = cls.of(os.getpid())
+        assert identity is not None, "a running process finds itself in /proc"
+        return identity
+
+    def is_alive(self) -> bool:
+        return ProcessIdentity.of(self.pid) == self

@@ -1,0 +1,340 @@
+"""A worker's side of the conversation with the daemon.
+
+:class:`WorkerSession` is all that a worker needs: it claims the launch, shakes hands, keeps the outbox published and
+acknowledged across daemon restarts, sends heartbeats, and tells what the daemon wants. One background thread with one
+asyncio loop does the talking; every public method may be called from any thread and none of them waits for the network
+unless its name says so. When the daemon is away the worker goes on and the outbox keeps what it says.
+
+The smallest worker::
+
+    with WorkerSession.from_environment({"algo": "mine"}) as session:
+        session.started(total_steps=1000)
+        step = 0
+        while session.safe_point(step) and step < 1000:
+            step += 1
+            session.metric(step, {"charts/episodic_return": train_a_little()})
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import grpc
+
+from mosaic_protocol import claims, events
+from mosaic_protocol.endpoint import DEFAULT_TARGET, Endpoint, bearer, quiet_grpc_logs
+from mosaic_protocol.outbox import OutboxWriter
+from mosaic_protocol.outbox_publisher import OutboxPublisher
+from mosaic_protocol.paths import MosaicPaths, RunPaths
+from mosaic_protocol.process_identity import ProcessIdentity
+from mosaic_protocol.proto import trainer_pb2 as pb
+from mosaic_protocol.proto.trainer_pb2_grpc import TrainerServiceStub
+from mosaic_protocol.states import Desired
+
+PROTOCOL_VERSION = "1"
+EXIT_REVOKED = 75
+"""Exit status of a worker whose launch was revoked before it began; the daemon ignores such a process."""
+
+_FENCED = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED)
+_CALL_TIMEOUT = 5.0
+_MAX_BACKOFF = 1.0
+_FINISH_TIMEOUT = 10.0
+
+
+class LaunchRevokedError(Exception):
+    """Another launch of this run took its place: leave without touching anything."""
+
+
+@dataclass(frozen=True)
+class WorkerContext:
+    """What the daemon hands to the worker process through its environment."""
+
+    run_id: str
+    run_dir: Path
+    attempt: int
+    launch_token: str
+    home: Path
+    target: str = DEFAULT_TARGET
+
+    @classmethod
+    def from_environment(cls) -> WorkerContext:
+        """Read the environment, taking the launch token out of it so that no child inherits it."""
+        try:
+            return cls(
+                run_id=os.environ["MOSAIC_RUN_ID"],
+                run_dir=Path(os.environ["MOSAIC_RUN_DIR"]),
+                attempt=int(os.environ.get("MOSAIC_ATTEMPT", "1")),
+                launch_token=os.environ.pop("MOSAIC_LAUNCH_TOKEN"),
+                home=Path(os.environ["MOSAIC_HOME"]),
+                target=os.environ.get("MOSAIC_GRPC_TARGET", DEFAULT_TARGET),
+            )
+        except KeyError as error:
+            raise RuntimeError(
+                f"{error.args[0]} is not set: a worker is started by the trainer daemon (mosaic train …), not by hand"
+            ) from None
+
+    def endpoint(self) -> Endpoint:
+        """Where the daemon listens now; it may have come back elsewhere."""
+        return Endpoint.read(MosaicPaths(self.home).endpoint_file) or Endpoint(self.target)
+
+
+class WorkerSession:
+    """One run's conversation with the daemon. Use as a context manager, or :meth:`open` and :meth:`finish`."""
+
+    def __init__(self, context: WorkerContext, capabilities: Mapping[str, Any] | None = None) -> None:
+        self.context = context
+        self.run = RunPaths(context.run_dir)
+        self._capabilities = dict(capabilities or {})
+        self._changed = threading.Condition()
+        self._desired = Desired.RUN
+        self._reason = ""
+        self._grace = 3.0
+        self._registered = False
+        self._step, self._total, self._phase = 0, 0, "starting"
+        self._heartbeat_seconds = 1.0
+        self._session_token = ""
+        self._closed_word = False
+        self._thread: threading.Thread | None = None
+        self._stop_talking = threading.Event()
+
+    @classmethod
+    def from_environment(cls, capabilities: Mapping[str, Any] | None = None) -> WorkerSession:
+        return cls(WorkerContext.from_environment(), capabilities)
+
+    # ---- life ----------------------------------------------------------------------------------------------------
+
+    def open(self, *, claim: bool = True) -> None:
+        """Claim the launch and begin to talk. Raises :class:`LaunchRevokedError`; never waits for the daemon."""
+        if claim:
+            self.claim()
+        quiet_grpc_logs()
+        self._journal = OutboxWriter(self.run.outbox, "worker")
+        self._publisher = OutboxPublisher(self.run.outbox, self.context.run_id)
+        self._thread = threading.Thread(target=self._talk, name="mosaic-worker-session", daemon=True)
+        self._thread.start()
+
+    def claim(self) -> None:
+        """Take the launch attempt for this process. Separate from :meth:`open` for workers that fork before they talk."""
+        if not claims.claim(self.run.claims, self.context.attempt):
+            raise LaunchRevokedError(f"run {self.context.run_id}: launch {self.context.attempt} was revoked")
+
+    def finish(self, timeout: float = _FINISH_TIMEOUT) -> bool:
+        """Wait until the daemon acknowledged everything, at most ``timeout`` seconds; True when it did.
+
+        What is not acknowledged stays in the outbox, where the daemon reads it once the process is gone.
+        """
+        self._journal.close()
+        delivered = self._publisher.wait_until_delivered(timeout)
+        self._stop_talking.set()
+        self._publisher.nudge()
+        if self._thread is not None:
+            self._thread.join(_CALL_TIMEOUT)
+        return delivered
+
+    def __enter__(self) -> WorkerSession:
+        try:
+            self.open()
+        except LaunchRevokedError:
+            os._exit(EXIT_REVOKED)
+        with contextlib.suppress(ValueError):  # signal handlers belong to the main thread
+            signal.signal(signal.SIGTERM, lambda *_: self.request(Desired.STOP, "SIGTERM"))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._closed_word:
+            self._say_how_it_ended(error)
+        self.finish()
+
+    def _say_how_it_ended(self, error: BaseException | None) -> None:
+        if error is not None:
+            self.lifecycle(events.RUN_FAILED, f"{type(error).__name__}: {error}")
+        elif self.desired is Desired.STOP:
+            self.lifecycle(events.RUN_STOPPED, f"stopped at step {self._step}")
+        else:
+            self.lifecycle(events.RUN_COMPLETED, f"finished at step {self._step}")
+
+    # ---- saying --------------------------------------------------------------------------------------------------
+
+    def lifecycle(self, event: str, sentence: str = "", **detail: Any) -> None:
+        """Journal a word about the run; ``stdout_tail`` may be among the details."""
+        tail = str(detail.pop("stdout_tail", ""))
+        self._closed_word = self._closed_word or event in events.CLOSING_EVENTS
+        self.publish(
+            events.LifecycleRecord(event=event, sentence=sentence, step=self._step, stdout_tail=tail, detail=detail)
+        )
+
+    def started(self, total_steps: int = 0) -> None:
+        self.progress(0, total_steps, "training")
+        self.lifecycle(events.RUN_STARTED)
+
+    def metric(self, step: int, values: Mapping[str, float | None]) -> None:
+        self.progress(step)
+        self.publish(events.MetricRow(step=step, values=dict(values)))
+
+    def log(self, code: str, message: str, level: str = "INFO", **fields: Any) -> None:
+        self.publish(events.LogRecord(code=code, message=message, level=level, fields=fields))
+
+    def publish(self, record: events.Record) -> None:
+        """Append any record to the journal and let it travel."""
+        self._journal.append(record)
+        self._publisher.nudge()
+
+    def progress(self, step: int, total: int | None = None, phase: str | None = None) -> None:
+        """What the next heartbeat says. Cheap."""
+        self._step = step
+        self._total = self._total if total is None else total
+        self._phase = self._phase if phase is None else phase
+
+    # ---- hearing -------------------------------------------------------------------------------------------------
+
+    @property
+    def desired(self) -> Desired:
+        """What the daemon wants now."""
+        return self._desired
+
+    @property
+    def stop_reason(self) -> str:
+        return self._reason
+
+    @property
+    def grace_seconds(self) -> float:
+        """How long the daemon waits after a stop before it kills."""
+        return self._grace
+
+    def wait_registered(self, timeout: float) -> bool:
+        """Wait for the handshake; False when it did not happen in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._registered or self._desired is Desired.STOP, timeout) and (
+                self._registered
+            )
+
+    def wait_desired_change(self, seen: Desired, timeout: float) -> Desired:
+        """Wait until something else than ``seen`` is wanted, at most ``timeout`` seconds; what is wanted now."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._desired is not seen, timeout)
+            return self._desired
+
+    def safe_point(self, step: int) -> bool:
+        """Call where it is safe to hold: blocks while paused, False when the worker should stop and return."""
+        self._step = step
+        if self._desired is Desired.PAUSE:
+            self._hold()
+        return self._desired is not Desired.STOP
+
+    def _hold(self) -> None:
+        self.progress(self._step, phase="paused")
+        self.lifecycle(events.RUN_PAUSED)
+        while self.wait_desired_change(Desired.PAUSE, timeout=3600.0) is Desired.PAUSE:
+            pass
+        self.progress(self._step, phase="training")
+        if self._desired is Desired.RUN:
+            self.lifecycle(events.RUN_RESUMED)
+
+    def request(self, desired: Desired, reason: str = "", grace: float | None = None) -> None:
+        """Take a wish over, the daemon's or a signal's. A stop is final: nothing that comes later takes it back."""
+        with self._changed:
+            if self._desired is Desired.STOP:
+                return
+            self._desired, self._reason = desired, reason
+            self._grace = self._grace if grace is None else grace
+            self._changed.notify_all()
+
+    # ---- talking (background thread) -----------------------------------------------------------------------------
+
+    def _talk(self) -> None:
+        asyncio.run(self._keep_conversing())
+
+    async def _keep_conversing(self) -> None:
+        backoff = 0.05
+        while not self._stop_talking.is_set():
+            began = time.monotonic()
+            try:
+                await self._converse()
+            except grpc.aio.AioRpcError as error:
+                self._note_refusal(error)
+            except OSError:
+                pass  # the daemon is going away, or its certificate is not readable yet
+            backoff = 0.05 if time.monotonic() - began > 5 else min(_MAX_BACKOFF, backoff * 2)
+            await self._pause_talking(backoff * random.uniform(0.5, 1.0))
+
+    async def _pause_talking(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and not self._stop_talking.is_set():
+            await asyncio.sleep(min(0.05, seconds))
+
+    def _note_refusal(self, error: grpc.aio.AioRpcError) -> None:
+        """The daemon is away: go on. It refuses this worker: the run is over or not ours, so stop."""
+        if error.code() in _FENCED:
+            self.request(Desired.STOP, error.details() or "the trainer daemon refused this worker")
+
+    async def _converse(self) -> None:
+        async with self.context.endpoint().aio_channel() as channel:
+            stub = TrainerServiceStub(channel)
+            if not self._session_token:
+                await self._register(stub)
+            await self._talk_in_parallel(stub)
+
+    async def _talk_in_parallel(self, stub: TrainerServiceStub) -> None:
+        """Publish, beat and listen until one of them fails or the session ends."""
+        meta = bearer(self._session_token)
+        tasks = [
+            asyncio.ensure_future(self._publisher.run(stub, meta, self._stop_talking)),
+            asyncio.ensure_future(self._beat(stub, meta)),
+            asyncio.ensure_future(self._listen(stub, meta)),
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _register(self, stub: TrainerServiceStub) -> None:
+        me = ProcessIdentity.current()
+        request = pb.RegisterWorkerRequest(
+            run_id=self.context.run_id,
+            worker_id=os.environ.get("MOSAIC_WORKER_ID", ""),
+            pid=me.pid,
+            start_ticks=me.start_ticks,
+            capabilities_json=json.dumps(self._capabilities, default=str),
+            protocol_version=PROTOCOL_VERSION,
+        )
+        answer = await stub.RegisterWorker(
+            request, metadata=bearer(self.context.launch_token), timeout=_CALL_TIMEOUT
+        )
+        self._session_token = answer.session_token
+        self._heartbeat_seconds = answer.heartbeat_seconds or self._heartbeat_seconds
+        with self._changed:
+            self._registered = True
+            self._changed.notify_all()
+        self.request(Desired(answer.desired or Desired.RUN))
+
+    async def _beat(self, stub: TrainerServiceStub, meta: tuple[tuple[str, str], ...]) -> None:
+        while True:
+            request = pb.HeartbeatRequest(
+                run_id=self.context.run_id, step=self._step, total_steps=self._total, phase=self._phase
+            )
+            answer = await stub.Heartbeat(request, metadata=meta, timeout=_CALL_TIMEOUT)
+            if answer.desired == Desired.STOP:
+                self.request(Desired.STOP)
+            await asyncio.sleep(self._heartbeat_seconds)
+
+    async def _listen(self, stub: TrainerServiceStub, meta: tuple[tuple[str, str], ...]) -> None:
+        async for message in stub.ControlStream(pb.ControlHello(run_id=self.context.run_id), metadata=meta):
+            self.request(Desired(message.desired), message.reason, message.grace_seconds or None)
