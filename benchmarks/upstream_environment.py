@@ -1,8 +1,8 @@
 """A Python environment of its own for upstream CleanRL, so that benchmarks can run its `ppo.py` unmodified.
 
-Upstream's released `ppo.py` is written against gym 0.23 and numpy 1.x, which cannot live beside what MOSAIC uses.
-Only what that script imports is installed (gym 0.23 imports pygame even when nothing is drawn). The environment is
-built once and rebuilt when the pins below or the interpreter change.
+Upstream's released `ppo.py` is written against gym 0.23 and numpy 1.x, which cannot live beside what MOSAIC
+uses. Only what that script imports is installed (gym 0.23 imports pygame even when nothing is drawn). The
+environment is built once and rebuilt when the pins below or the interpreter change.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import NamedTuple
 DEFAULT_ROOT = Path("var") / "benchmarks" / "upstream"
 MARKER_NAME = "environment.sha256"
 
-# One pip call a row, in this order: torch must be pinned and present before anything may ask for it; gym 0.23 is a
-# source package whose metadata only old build tools accept; and the cleanrl package declares a Python range and
-# dependencies that its ppo.py does not need.
+# One pip call a row, in this order: torch must be pinned and present before anything may ask for it; gym
+# 0.23 is a source package whose metadata only old build tools accept; and the cleanrl package declares a
+# Python range and dependencies that its ppo.py does not need.
 INSTALL_STEPS: tuple[tuple[str, ...], ...] = (
     ("torch==2.13.0",),
     ("numpy==1.26.4", "tensorboard==2.21.0", "pygame==2.6.1"),
@@ -65,8 +65,8 @@ def _build(root: Path, python: Path) -> None:
     _run([sys.executable, "-m", "venv", str(root)], "create the virtual environment")
     for number, requirements in enumerate(INSTALL_STEPS, start=1):
         _say(f"installing {' '.join(requirements)} ({number} of {len(INSTALL_STEPS)})")
-        command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements]
-        _run(command, f"install {' '.join(requirements)}")
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        _run([*pip, *requirements], f"install {' '.join(requirements)}")
     _say(f"ready after {time.monotonic() - started:.0f} s")
 
 
@@ -75,7 +75,7 @@ def _clear(root: Path) -> None:
         return
     if not (root / "pyvenv.cfg").is_file():
         raise UpstreamEnvironmentError(
-            f"{root} is not empty and not a virtual environment, so it was left alone; name another directory."
+            f"{root} is neither empty nor a virtual environment and was left alone; name another directory."
         )
     shutil.rmtree(root)
 

@@ -1,12 +1,13 @@
 """Checkpoints that are whole or absent.
 
-A checkpoint is a directory ``step-000000050000`` with two files: ``model.safetensors`` holds every tensor under a flat
-name, ``checkpoint.json`` describes them and carries what is not a tensor. Optimizer moments, random states or a replay
-buffer are further names in the same flat mapping, so they need no new format.
+A checkpoint is a directory ``step-000000050000`` with two files: ``model.safetensors`` holds every tensor
+under a flat name, ``checkpoint.json`` describes them and carries what is not a tensor. Optimizer moments,
+random states or a replay buffer are further names in the same flat mapping, so they need no new format.
 
-It is built under a temporary name beside its final one, synced to the disk, then renamed: a crash at any instant leaves
-either the whole checkpoint or a temporary directory that listings do not show and the next save removes. One process
-writes a directory of checkpoints; any number may read. Nothing here is ever unpickled.
+It is built under a temporary name beside its final one, synced to the disk, then renamed: a crash at any
+instant leaves either the whole checkpoint or a temporary directory that listings do not show and the next
+save removes. One process writes a directory of checkpoints; any number may read. Nothing here is ever
+unpickled.
 """
 
 from __future__ import annotations
@@ -81,8 +82,8 @@ def save(
 ) -> Path:
     """Write one checkpoint and return its path; it replaces an earlier one of the same step.
 
-    `state` and `args` must be plain JSON values without NaN. Raises CheckpointError when they are not, or when the
-    disk refuses; nothing is left behind in either case.
+    `state`, `args` and `spaces` must be plain JSON values without NaN. Raises CheckpointError when they are not,
+    or when the disk refuses; nothing is left behind in either case.
     """
     directory.mkdir(parents=True, exist_ok=True)
     _sweep(directory)
@@ -114,15 +115,15 @@ def save(
 
 
 def load(path: Path) -> Checkpoint:
-    """Read a checkpoint after checking every byte of it. Raises CheckpointError when it is not exactly as written."""
+    """Read a checkpoint after checking every byte. Raises CheckpointError when it is not exactly as written."""
     manifest = read_manifest(path)
     tensor_file = path / TENSOR_FILE
     try:
         size = tensor_file.stat().st_size
         if size != manifest.tensor_bytes:
-            raise CheckpointError(f"{tensor_file} has {size} bytes where {manifest.tensor_bytes} were written.")
+            raise CheckpointError(f"{tensor_file} has {size} bytes, {manifest.tensor_bytes} were written.")
         if _hash_of(tensor_file) != manifest.tensor_sha256:
-            raise CheckpointError(f"{tensor_file} was changed after it was written: its SHA-256 does not match.")
+            raise CheckpointError(f"{tensor_file} was changed since it was written: its hash does not match.")
         return Checkpoint(path, manifest, safetensors.torch.load_file(tensor_file))
     except (OSError, safetensors.SafetensorError) as error:
         raise CheckpointError(f"{tensor_file} cannot be read: {error}.") from error
@@ -138,7 +139,7 @@ def read_manifest(path: Path) -> Manifest:
     except ValueError as error:
         raise CheckpointError(f"{file} is damaged: it is not valid JSON.") from error
     if not isinstance(document, dict) or document.pop("sha256", None) != _document_hash(document):
-        raise CheckpointError(f"{file} was changed after it was written: its SHA-256 does not match.")
+        raise CheckpointError(f"{file} was changed since it was written: its hash does not match.")
     if document.get("schema") != SCHEMA_VERSION:
         found = document.get("schema")
         raise CheckpointError(f"{file} has format {found}, this version of MOSAIC reads {SCHEMA_VERSION}.")
@@ -149,12 +150,12 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def list_checkpoints(directory: Path) -> list[Path]:
-    """The finished checkpoints of a directory, by rising step; [] when it does not exist. Contents are not checked."""
+    """The finished checkpoints of a directory by rising step, contents unchecked; [] when it does not exist."""
     try:
         entries = list(directory.iterdir())
     except FileNotFoundError:
         return []
-    return sorted((entry for entry in entries if _NAME.fullmatch(entry.name) and entry.is_dir()), key=_step_of)
+    return sorted((path for path in entries if _NAME.fullmatch(path.name) and path.is_dir()), key=_step_of)
 
 
 def prune(directory: Path, keep_last: int) -> list[Path]:

@@ -24,10 +24,9 @@ import select
 import signal
 import socket
 import sys
-import traceback
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 WARM_FLAG = "_mosaic_forked_warm"
 """Set on :mod:`sys` in forked workers, so that they fork their script too instead of spawning it."""
@@ -47,8 +46,9 @@ class ForkServer:
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
 
-    def serve(self) -> None:
-        """Answer until the daemon closes its end."""
+    def serve(self) -> dict[str, Any] | None:
+        """Answer until the daemon closes its end; None then. Returns in each fork too, with the request it was made for,
+        so that the worker runs on a clean stack and ends like any interpreter."""
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -58,26 +58,30 @@ class ForkServer:
             if self._wake_read in readable:
                 os.read(self._wake_read, 4096)
                 self._report_exits()
-            if self._connection in readable and not self._receive():
-                return
+            if self._connection in readable:
+                chunk = self._connection.recv(65536)
+                for request in self._requests_in(chunk):
+                    if self._fork(request):
+                        return request
+                if not chunk:
+                    return None
 
-    def _receive(self) -> bool:
-        chunk = self._connection.recv(65536)
-        self._buffer += chunk
-        *lines, self._buffer = self._buffer.split(b"\n")
-        for line in lines:
-            self._start(json.loads(line))
-        return bool(chunk)
+    def _requests_in(self, chunk: bytes) -> list[dict[str, Any]]:
+        *lines, self._buffer = (self._buffer + chunk).split(b"\n")
+        return [json.loads(line) for line in lines]
 
-    def _start(self, request: dict[str, Any]) -> None:
+    def _fork(self, request: dict[str, Any]) -> bool:
+        """True in the child."""
         try:
             pid = os.fork()
         except OSError as error:
             self._send({"id": request["id"], "error": f"cannot fork: {error}"})
-            return
+            return False
         if pid == 0:
-            self._become_worker(request)
+            self._leave_server()
+            return True
         self._send({"id": request["id"], "pid": pid})
+        return False
 
     def _report_exits(self) -> None:
         while True:
@@ -94,21 +98,6 @@ class ForkServer:
             self._connection.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
             return  # the daemon is gone; the loop notices the closed socket
-
-    def _become_worker(self, request: dict[str, Any]) -> NoReturn:
-        """Turn the fork into the worker. Never returns, and never lets an exception reach the server's loop."""
-        status = 1
-        try:
-            self._leave_server()
-            _take_identity(request)
-            if (after_fork := getattr(self._warm, "after_fork", None)) is not None:
-                after_fork()
-            status = _run_module(request["module"], request["argv"])
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            _flush()
-            os._exit(status)
 
     def _leave_server(self) -> None:
         signal.set_wakeup_fd(-1)
@@ -140,29 +129,13 @@ def _redirect(path: str, number: int) -> None:
     os.close(target)
 
 
-def _run_module(module: str, argv: list[str]) -> int:
-    """``python -m module argv`` inside this process; the exit status."""
-    sys.argv = [module, *argv]
-    try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
-    except SystemExit as leaving:
-        return _status_of(leaving)
-    return 0
-
-
-def _status_of(leaving: SystemExit) -> int:
-    if leaving.code is None or isinstance(leaving.code, int):
-        return leaving.code or 0
-    print(leaving.code, file=sys.stderr)
-    return 1
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            continue
+def _become_worker(request: dict[str, Any], warm: ModuleType) -> None:
+    """``python -m module argv`` inside this process, to its end."""
+    _take_identity(request)
+    if (after_fork := getattr(warm, "after_fork", None)) is not None:
+        after_fork()
+    sys.argv = [request["module"], *request["argv"]]
+    runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
 
 
 def main() -> None:
@@ -178,7 +151,9 @@ def main() -> None:
     if (threads := len(list(Path("/proc/self/task").iterdir()))) > 1:
         connection.sendall(json.dumps({"refused": f"{threads} threads after warm-up; forking would be unsafe"}).encode() + b"\n")
         sys.exit(1)
-    ForkServer(connection, warm).serve()
+    request = ForkServer(connection, warm).serve()
+    if request is not None:
+        _become_worker(request, warm)
 
 
 if __name__ == "__main__":

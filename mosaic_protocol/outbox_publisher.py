@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ POLL_SECONDS = 0.1
 class OutboxPublisher:
     """Owns the readers of one outbox directory. :meth:`run` belongs to one asyncio loop; the rest is thread-safe."""
 
-    def __init__(self, directory: Path, run_id: str) -> None:
+    def __init__(self, directory: Path, run_id: str, on_sent: Callable[[str, bytes], None] | None = None) -> None:
+        """``on_sent`` hears the stream and the last line of each batch, in the loop."""
         self._directory, self._run_id = directory, run_id
+        self._on_sent = on_sent
         self._acked: dict[str, int] = {}
         self._readers: dict[str, OutboxReader] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -86,6 +89,8 @@ class OutboxPublisher:
             if lines:
                 first = self._readers[stream].next_seq - len(lines)
                 await self._exchange(call, stream, first, lines)
+                if self._on_sent is not None:
+                    self._on_sent(stream, lines[-1])
                 sent = True
         return sent
 

@@ -25,7 +25,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -106,6 +106,8 @@ class WorkerSession:
         self._heartbeat_seconds = 1.0
         self._session_token = ""
         self._closed_word = False
+        self.on_change: Callable[[], None] | None = None
+        """Called, in any thread, after :attr:`desired` changed or the handshake was made. Must be quick."""
         self._thread: threading.Thread | None = None
         self._stop_talking = threading.Event()
 
@@ -121,7 +123,7 @@ class WorkerSession:
             self.claim()
         quiet_grpc_logs()
         self._journal = OutboxWriter(self.run.outbox, "worker")
-        self._publisher = OutboxPublisher(self.run.outbox, self.context.run_id)
+        self._publisher = OutboxPublisher(self.run.outbox, self.context.run_id, self._note_progress)
         self._thread = threading.Thread(target=self._talk, name="mosaic-worker-session", daemon=True)
         self._thread.start()
 
@@ -199,6 +201,15 @@ class WorkerSession:
         self._total = self._total if total is None else total
         self._phase = self._phase if phase is None else phase
 
+    def _note_progress(self, stream: str, line: bytes) -> None:
+        """Another process of this worker journals for itself: its newest metric tells how far the run is."""
+        if stream == self._journal.stream:
+            return
+        with contextlib.suppress(events.RecordError):
+            record = events.decode(line)
+            if isinstance(record, events.MetricRow):
+                self._step = max(self._step, record.step)
+
     # ---- hearing -------------------------------------------------------------------------------------------------
 
     @property
@@ -214,6 +225,11 @@ class WorkerSession:
     def grace_seconds(self) -> float:
         """How long the daemon waits after a stop before it kills."""
         return self._grace
+
+    @property
+    def registered(self) -> bool:
+        """Whether the handshake was made."""
+        return self._registered
 
     def wait_registered(self, timeout: float) -> bool:
         """Wait for the handshake; False when it did not happen in time."""
@@ -252,6 +268,11 @@ class WorkerSession:
             self._desired, self._reason = desired, reason
             self._grace = self._grace if grace is None else grace
             self._changed.notify_all()
+        self._tell_owner()
+
+    def _tell_owner(self) -> None:
+        if self.on_change is not None:
+            self.on_change()
 
     # ---- talking (background thread) -----------------------------------------------------------------------------
 
@@ -323,6 +344,7 @@ class WorkerSession:
         with self._changed:
             self._registered = True
             self._changed.notify_all()
+        self._tell_owner()
         self.request(Desired(answer.desired or Desired.RUN))
 
     async def _beat(self, stub: TrainerServiceStub, meta: tuple[tuple[str, str], ...]) -> None:

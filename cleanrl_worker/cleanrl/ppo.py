@@ -2,10 +2,11 @@
 
     python cleanrl_worker/cleanrl/ppo.py --env-id CartPole-v1 --total-timesteps 50000
 
-Flag names, defaults and TensorBoard tags are CleanRL's. Two things differ on purpose. A truncated episode (a time limit)
-is not treated as a terminated one: its last step is still worth the value of the state it was cut off in. And while the
-environments run, only the actor is evaluated, in numpy on the parameters' own memory; values and log-probabilities of the
-whole rollout follow in one batch, which gives the same numbers for a fraction of the time on a CPU.
+Flag names, defaults and TensorBoard tags are CleanRL's. Two things differ on purpose. A truncated episode
+(one that met a time limit) is not treated as a terminated one: its last step is still worth the value of the
+state it was cut off in. And while the environments run, only the actor is evaluated, in numpy on the
+parameters' own memory; values and log-probabilities of the whole rollout follow in one batch: the same
+numbers, much sooner.
 """
 
 from __future__ import annotations
@@ -89,21 +90,28 @@ class Args:
     """Environment steps between checkpoints; 0 writes only the one at the end."""
 
 
+AT_LEAST_ONE = ("total_timesteps", "num_envs", "num_steps", "num_minibatches", "update_epochs", "torch_threads")
+NOT_NEGATIVE = ("seed", "checkpoint_every", "ent_coef", "vf_coef")
+POSITIVE = ("learning_rate", "clip_coef", "max_grad_norm", "target_kl")
+FRACTIONS = ("gamma", "gae_lambda")
+
+
 def check(args: Args) -> None:
     """Raise UsageError for the first argument that cannot work."""
-    for name in ("total_timesteps", "num_envs", "num_steps", "num_minibatches", "update_epochs", "torch_threads"):
-        require(getattr(args, name) >= 1, f"--{flag(name)} must be at least 1, got {getattr(args, name)}.")
-    for name in ("seed", "checkpoint_every", "ent_coef", "vf_coef"):
-        require(getattr(args, name) >= 0, f"--{flag(name)} must not be negative, got {getattr(args, name)}.")
-    for name in ("learning_rate", "clip_coef", "max_grad_norm", "target_kl"):
-        value = getattr(args, name)
-        require(value is None or 0 < value < math.inf, f"--{flag(name)} must be more than 0, got {value}.")
-    for name in ("gamma", "gae_lambda"):
-        require(0 <= getattr(args, name) <= 1, f"--{flag(name)} must be from 0 to 1, got {getattr(args, name)}.")
-    batch_size = args.num_envs * args.num_steps
+    for name, value in dataclasses.asdict(args).items():
+        flag = "--" + name.replace("_", "-")
+        if name in AT_LEAST_ONE:
+            require(value >= 1, f"{flag} must be at least 1, got {value}.")
+        elif name in NOT_NEGATIVE:
+            require(0 <= value < math.inf, f"{flag} must be 0 or more, got {value}.")
+        elif name in POSITIVE and value is not None:
+            require(0 < value < math.inf, f"{flag} must be more than 0, got {value}.")
+        elif name in FRACTIONS:
+            require(0 <= value <= 1, f"{flag} must be from 0 to 1, got {value}.")
+    rows = args.num_envs * args.num_steps
     require(
-        args.num_minibatches <= batch_size,
-        f"--num-minibatches must be at most {batch_size} (num-envs times num-steps), got {args.num_minibatches}.",
+        args.num_minibatches <= rows,
+        f"--num-minibatches must be at most num-envs times num-steps ({rows}), got {args.num_minibatches}.",
     )
     require(not args.track, "--track is not available in this version; leave it out and use TensorBoard.")
     require(not args.capture_video, "--capture-video is not available in this version; leave it out.")
@@ -118,16 +126,12 @@ def require(condition: bool, sentence: str) -> None:
         raise UsageError(sentence)
 
 
-def flag(name: str) -> str:
-    return name.replace("_", "-")
-
-
 def make_envs(args: Args) -> SyncVectorEnv:
     """The environments, checked for what this algorithm can handle.
 
-    SAME_STEP: a finished environment is reset within the step that finished it, so every row of a rollout is a real
-    transition, and the observation the episode ended in arrives as `final_obs`. CartPole's own vector environment
-    offers only NEXT_STEP, whose reset rows would have to be masked, and is not faster for a handful of environments.
+    SAME_STEP: a finished environment is reset within the step that finished it, so every row of a rollout is
+    a real transition, and the observation the episode ended in arrives as `final_obs`. CartPole's own vector
+    environment only knows NEXT_STEP, whose reset rows would have to be masked, and with four is no faster.
     """
     try:
         envs = SyncVectorEnv(
@@ -138,26 +142,24 @@ def make_envs(args: Args) -> SyncVectorEnv:
     except gym.error.UnregisteredEnv as error:
         from mosaic_protocol.suggest import did_you_mean
 
-        raise UsageError(f"There is no environment {args.env_id!r}{did_you_mean(args.env_id, gym.registry)}") from error
+        hint = did_you_mean(args.env_id, gym.registry)
+        raise UsageError(f"There is no environment {args.env_id!r}{hint}") from error
     except (gym.error.Error, ImportError) as error:
         raise UsageError(f"{args.env_id} cannot be made here: {' '.join(str(error).split())}") from error
     action_space, observation_space = envs.single_action_space, envs.single_observation_space
     require(
         isinstance(action_space, gym.spaces.Discrete),
-        f"ppo needs a discrete action space; {args.env_id} has {describe_shape(action_space)}. "
-        "Try ppo_continuous_action.",
+        f"ppo needs a discrete action space; {args.env_id} has {brief(action_space)}. Try ppo_continuous_action.",
     )
     require(
         isinstance(observation_space, gym.spaces.Box),
-        f"ppo needs a Box observation space; {args.env_id} has {describe_shape(observation_space)}.",
+        f"ppo needs a Box observation space; {args.env_id} has {brief(observation_space)}.",
     )
     return envs
 
 
-def describe_shape(space: gym.Space[Any]) -> str:
-    if isinstance(space, gym.spaces.Box):
-        return f"Box({', '.join(str(extent) for extent in space.shape)},)"
-    return str(space)
+def brief(space: gym.Space[Any]) -> str:
+    return f"Box{space.shape}" if isinstance(space, gym.spaces.Box) else str(space)
 
 
 class Agent(nn.Module):
@@ -170,8 +172,8 @@ class Agent(nn.Module):
 
     def actor_arrays(self) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
         """(transposed weight, bias) of each actor layer: views, where the parameters are in main memory."""
-        layers = [layer for layer in self.actor if isinstance(layer, nn.Linear)]
-        return [(layer.weight.detach().cpu().numpy().T, layer.bias.detach().cpu().numpy()) for layer in layers]
+        layers = [layer for layer in self.actor if isinstance(layer, nn.Linear)] return
+        [(layer.weight.detach().cpu().numpy().T, layer.bias.detach().cpu().numpy()) for layer in layers]
 
 
 def network(inputs: int, outputs: int, last_gain: float) -> nn.Sequential:
@@ -261,9 +263,10 @@ def advantages_of(
 ) -> NDArray[np.float32]:
     """Generalised advantage estimates, all arrays shaped (steps, environments).
 
-    `next_values` is the critic's value of the observation that a step truly led to, which at the end of an episode is
-    not the first one of the next. A terminated episode has no future: that value counts for nothing. A truncated one
-    has, but the steps after it belong to another episode: the value counts, the later advantages do not.
+    `next_values` is the critic's value of the observation that a step truly led to, which at the end of an
+    episode is not the first one of the next. A terminated episode has no future: that value counts for
+    nothing. A truncated one has, but the steps after it belong to another episode: the value counts, the
+    later advantages do not.
     """
     errors = rewards + gamma * next_values * ~terminated - values
     carry = np.float32(gamma * gae_lambda) * ~(terminated | truncated)
@@ -309,16 +312,15 @@ def evaluate(agent: Agent, rollout: Rollout, args: Args, device: torch.device) -
         at_step, at_env, finals = zip(*rollout.cut_off, strict=True)
         final_values = agent.critic(torch.from_numpy(np.stack(finals)).to(device))
         next_values[at_step, at_env] = final_values.squeeze(-1).cpu().numpy()
-    advantages = advantages_of(
-        rollout.rewards, values, next_values, rollout.terminated, rollout.truncated, args.gamma, args.gae_lambda
-    )
+    ends = rollout.terminated, rollout.truncated
+    advantages = advantages_of(rollout.rewards, values, next_values, *ends, args.gamma, args.gae_lambda)
     flat_observations = observations[:-1].reshape(steps * envs, -1)
     actions = torch.from_numpy(rollout.actions.reshape(-1)).to(device)
-    log_probs = F.log_softmax(agent.actor(flat_observations), dim=1).gather(1, actions.unsqueeze(1)).squeeze(1)
+    log_probs = F.log_softmax(agent.actor(flat_observations), dim=1)
     return Batch(
         observations=flat_observations,
         actions=actions,
-        log_probs=log_probs,
+        log_probs=log_probs.gather(1, actions.unsqueeze(1)).squeeze(1),
         advantages=torch.from_numpy(advantages.reshape(-1)).to(device),
         returns=torch.from_numpy((advantages + values).reshape(-1)).to(device),
         values=torch.from_numpy(values.reshape(-1)).to(device),
@@ -361,27 +363,42 @@ def losses_of(agent: Agent, batch: Batch, args: Args) -> Losses:
 
 
 class Learner:
-    """Adam over all parameters laid out as one vector: clipping and stepping are then one operation each, not twelve."""
+    """Adam on all parameters laid out as one vector: clipping and stepping take a few operations, not dozens.
+
+    Adam is written out rather than taken from `torch.optim`, whose first use imports the compiler (seconds of
+    start-up) and whose bookkeeping takes longer than the arithmetic for networks this small.
+    """
 
     def __init__(self, agent: Agent, args: Args) -> None:
         self.agent, self.args = agent, args
+        self.learning_rate = args.learning_rate
         parameters = list(agent.parameters())
-        self.vector = nn.Parameter(nn.utils.parameters_to_vector(parameters).detach())
-        self.vector.grad = self.gradient = torch.zeros_like(self.vector)
-        nn.utils.vector_to_parameters(self.vector.data, parameters)  # views, as are the gradients
+        self.vector = nn.utils.parameters_to_vector(parameters).detach()
+        self.gradient = torch.zeros_like(self.vector)
+        nn.utils.vector_to_parameters(self.vector, parameters)  # they are views of it from here on
         pieces = self.gradient.split([parameter.numel() for parameter in parameters])
         for parameter, piece in zip(parameters, pieces, strict=True):
             parameter.grad = piece.view_as(parameter)
-        self.optimizer = torch.optim.Adam([self.vector], lr=args.learning_rate, eps=1e-5, fused=True)
+        self.steps = 0
+        self.mean, self.mean_square = torch.zeros_like(self.vector), torch.zeros_like(self.vector)
 
     def step(self, batch: Batch) -> Losses:
-        """One gradient step."""
+        """One gradient step on a minibatch."""
         self.gradient.zero_()
         losses = losses_of(self.agent, batch, self.args)
         losses.total.backward()
         self.gradient.mul_((self.args.max_grad_norm / (self.gradient.norm() + 1e-6)).clamp(max=1))
-        self.optimizer.step()
+        self.descend()
         return losses
+
+    @torch.no_grad()
+    def descend(self, beta_1: float = 0.9, beta_2: float = 0.999, epsilon: float = 1e-5) -> None:
+        """Adam's step along the gradient that is there."""
+        self.steps += 1
+        self.mean.lerp_(self.gradient, 1 - beta_1)
+        self.mean_square.mul_(beta_2).addcmul_(self.gradient, self.gradient, value=1 - beta_2)
+        root = self.mean_square.sqrt().div_(math.sqrt(1 - beta_2**self.steps)).add_(epsilon)
+        self.vector.addcdiv_(self.mean, root, value=-self.learning_rate / (1 - beta_1**self.steps))
 
     def update(self, batch: Batch) -> dict[str, float]:
         """Improve the agent on one rollout and return what to log about it."""
@@ -395,6 +412,8 @@ class Learner:
                 all_log_ratios.append(losses.log_ratios)
             if args.target_kl is not None and kl_estimate(losses.log_ratios) > args.target_kl:
                 break
+        if not math.isfinite(losses.total.item()):
+            raise FloatingPointError("The loss is no longer finite; a lower --learning-rate may help.")
         clipped = (torch.cat(all_log_ratios).exp() - 1).abs() > args.clip_coef
         return {
             "losses/value_loss": losses.value.item() / len(minibatch),
@@ -413,9 +432,10 @@ def kl_estimate(log_ratios: Tensor) -> float:
 
 
 def explained_variance(batch: Batch) -> float:
-    """1 when the critic foresaw the returns exactly, 0 when it did no better than a constant, NaN without variance."""
+    """1 when the critic foresaw the returns exactly, 0 when a constant would have done, NaN without variance."""
     variance = batch.returns.var(correction=0).item()
-    return math.nan if variance == 0 else 1 - (batch.returns - batch.values).var(correction=0).item() / variance
+    unexplained = (batch.returns - batch.values).var(correction=0).item()
+    return 1 - unexplained / variance if variance else math.nan
 
 
 def train(args: Args, envs: SyncVectorEnv, session: TrainingSession) -> None:
@@ -431,31 +451,31 @@ def train(args: Args, envs: SyncVectorEnv, session: TrainingSession) -> None:
 
     steps_left = math.ceil(args.total_timesteps / args.num_envs)
     iterations = math.ceil(steps_left / args.num_steps)
-    session.begin(steps_left * args.num_envs)
     collector = Collector(envs, session, args.seed)
-    saved_at = -1
+    iteration = saved_at = 0
 
-    def save(iteration: int) -> int:
-        state = {"iteration": iteration, "iterations": iterations}
-        session.save_checkpoint(collector.global_step, dict(agent.state_dict()), state, spaces)
+    def save() -> int:
+        state = {"iteration": iteration, "iterations": iterations, "learning_rate": learner.learning_rate}
+        session.save_checkpoint(collector.global_step, agent.state_dict(), state, spaces)
         return collector.global_step
 
-    for iteration in range(iterations):
-        learning_rate = args.learning_rate * (1 - iteration / iterations if args.anneal_lr else 1)
-        learner.optimizer.param_groups[0]["lr"] = learning_rate
+    session.begin(steps_left * args.num_envs)
+    while steps_left > 0:
+        if args.anneal_lr:
+            learner.learning_rate = args.learning_rate * (1 - iteration / iterations)
         rollout = collector.collect(agent, min(args.num_steps, steps_left))
         if rollout is None:
             break
-        steps_left -= len(rollout.actions)
         logged = learner.update(evaluate(agent, rollout, args, device))
-        logged["charts/learning_rate"] = learning_rate
+        iteration += 1
+        steps_left -= len(rollout.actions)
+        logged["charts/learning_rate"] = learner.learning_rate
         logged["charts/SPS"] = collector.global_step / session.seconds_running
         session.scalars(collector.global_step, logged)
-        due = args.checkpoint_every and collector.global_step - max(saved_at, 0) >= args.checkpoint_every
-        if due or session.checkpoint_requested:
-            saved_at = save(iteration + 1)
-    if saved_at != collector.global_step:
-        save(iterations if rollout is not None else iteration)
+        if session.checkpoint_requested or 0 < args.checkpoint_every <= collector.global_step - saved_at:
+            saved_at = save()
+    if saved_at < collector.global_step or saved_at == 0:
+        save()
 
 
 def main() -> int:
@@ -469,6 +489,9 @@ def main() -> int:
     except UsageError as error:
         print(f"ppo: {error}", file=sys.stderr)
         return 2
+    except FloatingPointError as error:
+        print(f"ppo: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

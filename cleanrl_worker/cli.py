@@ -1,0 +1,136 @@
+"""``python -m cleanrl_worker.cli``: check a config, or run one script under supervision.
+
+Started by the trainer daemon with ``--config FILE --grpc``; by hand it runs the same script with the same supervisor and
+prints lifecycle events as JSON lines. Flags that are not ours are forwarded to the script.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from cleanrl_worker.analytics import AnalyticsManifest
+from cleanrl_worker.config import ConfigError, ScriptPlan, WorkerConfig
+from cleanrl_worker.launcher import run_script
+from cleanrl_worker.runtime import CleanRLWorkerRuntime, Wishes
+from cleanrl_worker.script_flags import parse_script_flags
+from cleanrl_worker.script_process import ScriptProcess
+from cleanrl_worker.telemetry import SessionEmitter, StdoutEmitter
+from mosaic_protocol.paths import RunPaths
+from mosaic_protocol.states import Desired
+
+EXIT_USAGE = 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m cleanrl_worker.cli", description=__doc__)
+    parser.add_argument("--config", type=Path, help="JSON file: a worker config or a whole run config")
+    parser.add_argument("--algo", help="algorithm, e.g. ppo")
+    parser.add_argument("--script", help="a training script of your own instead of an algorithm")
+    parser.add_argument("--env-id", help="Gymnasium environment, e.g. CartPole-v1")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--total-timesteps", type=int)
+    parser.add_argument("--dry-run", action="store_true", help="check everything, start nothing")
+    parser.add_argument("--emit-summary", action="store_true", help="print what would run as JSON")
+    parser.add_argument("--grpc", action="store_true", help="report to the trainer daemon that started this process")
+    parser.add_argument("--grpc-target", help="address of the daemon")
+    return parser
+
+
+def main() -> int:
+    options, rest = _parser().parse_known_args()
+    try:
+        config = _load(options, rest)
+        plan = ScriptPlan.of(config)
+        if options.dry_run:
+            return _dry_run(config, plan, emit=options.emit_summary)
+        return _supervise_for_daemon(config, plan) if options.grpc else _supervise_by_hand(config, plan)
+    except ConfigError as error:
+        print(f"cleanrl_worker: {error}", file=sys.stderr)
+        return EXIT_USAGE
+
+
+def _load(options: argparse.Namespace, rest: list[str]) -> WorkerConfig:
+    names = ("algo", "script", "env_id", "seed", "total_timesteps")
+    overrides = {name: getattr(options, name) for name in names}
+    return WorkerConfig.load(options.config, {**overrides, "algo_params": parse_script_flags(rest)})
+
+
+def _dry_run(config: WorkerConfig, plan: ScriptPlan, *, emit: bool) -> int:
+    """Everything that can be known before the start: script, flags, environment, spaces."""
+    from cleanrl_worker.preflight import check_action_space, describe_environment
+
+    summary: dict[str, Any] = {
+        "status": "ok",
+        "algo": plan.name,
+        "script": str(plan.path),
+        "arguments": list(plan.arguments),
+        "env_id": config.env_id,
+        "seed": config.seed,
+        "total_timesteps": config.total_timesteps,
+    }
+    if config.env_id:
+        found = describe_environment(config.env_id)
+        check_action_space(plan.name, plan.action_spaces, config.env_id, found)
+        summary.update(found)
+    if emit:
+        print(json.dumps(summary))
+    return 0
+
+
+def _supervise_for_daemon(config: WorkerConfig, plan: ScriptPlan) -> int:
+    """Claim, start the script, then talk: the script is forked while this process has one thread."""
+    from mosaic_protocol.worker_client import EXIT_REVOKED, LaunchRevokedError, WorkerSession
+
+    session = WorkerSession.from_environment({"algo": plan.name, "env_id": config.env_id})
+    try:
+        session.claim()
+    except LaunchRevokedError:
+        return EXIT_REVOKED
+    supervisor = os.getpid()
+    script = ScriptProcess.start(plan, {})
+    if script is None:
+        run_script(plan.path, list(plan.arguments), supervisor)
+        return 0
+    session.open(claim=False)
+    session.progress(0, config.total_timesteps or 0, "starting")
+    manifest = AnalyticsManifest(session.run, config, plan)
+    runtime = CleanRLWorkerRuntime(
+        script, SessionEmitter(session), manifest, lambda: session.desired, lambda: session.registered
+    )
+    session.on_change = runtime.wake
+    signal.signal(signal.SIGTERM, lambda *_: session.request(Desired.STOP, "SIGTERM"))
+    status = runtime.run()
+    session.finish()
+    return status
+
+
+def _supervise_by_hand(config: WorkerConfig, plan: ScriptPlan) -> int:
+    """The same supervision without a daemon, in a folder of its own."""
+    run = RunPaths(Path("runs") / f"{plan.name}__{config.seed}__{time.time_ns() // 10**6}")
+    run.outbox.mkdir(parents=True)
+    script = ScriptProcess.start(plan, {"MOSAIC_RUN_DIR": str(run.directory.absolute())})
+    assert script is not None, "only a warm process forks, and this one was started by hand"
+    wishes = Wishes()
+    manifest = AnalyticsManifest(run, config, plan)
+    runtime = CleanRLWorkerRuntime(
+        script, StdoutEmitter(), manifest, lambda: wishes.desired, lambda: wishes.may_begin
+    )
+
+    def stop(*_: object) -> None:
+        wishes.stop()
+        runtime.wake()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    return runtime.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,10 @@
+"""The environment variables by which a supervisor tells its script where it is. Imports nothing."""
+
+from __future__ import annotations
+
+CONTROL_FD_VARIABLE = "MOSAIC_SCRIPT_CONTROL_FD"
+"""Number of the descriptor that the control socket has in the script's process."""
+RUN_DIR_VARIABLE = "MOSAIC_RUN_DIR"
+TENSORBOARD_DIR_VARIABLE = "MOSAIC_TENSORBOARD_DIR"
+TENSORBOARD_VARIABLE = "MOSAIC_TENSORBOARD"
+"""``0`` turns TensorBoard files off."""

@@ -1,0 +1,112 @@
+"""The script as a child of its supervisor, with a control socket between them.
+
+Forked when this process is warm (everything is imported already), spawned otherwise. Must be started before the
+supervisor has threads: a fork copies only the thread that forks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from cleanrl_worker.config import ScriptPlan
+from cleanrl_worker.control import CONTROL_FD_VARIABLE
+from mosaic_protocol.fork_server import is_warm
+
+
+class ScriptProcess:
+    """The supervisor's end. Belongs to one thread."""
+
+    def __init__(self, pid: int, control: socket.socket, child: subprocess.Popen[bytes] | None) -> None:
+        self.pid = pid
+        self.control = control
+        self._child = child
+        self._pending = b""
+        self._status: int | None = None
+        self.pidfd = os.pidfd_open(pid)
+
+    @classmethod
+    def start(cls, plan: ScriptPlan, env: Mapping[str, str]) -> ScriptProcess | None:
+        """Start the script. Returns None in the forked child itself, which then has to become the script."""
+        ours, theirs = socket.socketpair()
+        if is_warm():
+            return cls._fork(ours, theirs, env)
+        return cls._spawn(plan, ours, theirs, env)
+
+    @classmethod
+    def _fork(cls, ours: socket.socket, theirs: socket.socket, env: Mapping[str, str]) -> ScriptProcess | None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid == 0:
+            ours.close()
+            os.environ.update(env)
+            os.environ[CONTROL_FD_VARIABLE] = str(theirs.detach())
+            return None
+        theirs.close()
+        return cls(pid, ours, None)
+
+    @classmethod
+    def _spawn(
+        cls, plan: ScriptPlan, ours: socket.socket, theirs: socket.socket, env: Mapping[str, str]
+    ) -> ScriptProcess:
+        command = [sys.executable, "-m", "cleanrl_worker.launcher", "--parent", str(os.getpid()), str(plan.path)]
+        environment = {**os.environ, **env, CONTROL_FD_VARIABLE: str(theirs.fileno())}
+        child = subprocess.Popen([*command, *plan.arguments], env=environment, pass_fds=[theirs.fileno()])
+        theirs.close()
+        return cls(child.pid, ours, child)
+
+    def tell(self, word: str) -> None:
+        """Send a request; a script that is gone or never listens is not an error."""
+        try:
+            self.control.sendall(json.dumps({"do": word}).encode() + b"\n")
+        except OSError:
+            return
+
+    def hear(self) -> list[dict[str, Any]]:
+        """The messages that have arrived. Call when the control socket is readable."""
+        try:
+            received = self.control.recv(65536)
+        except OSError:
+            return []
+        *lines, self._pending = (self._pending + received).split(b"\n")
+        return [message for message in map(_parsed, lines) if message is not None]
+
+    def hear_the_rest(self) -> list[dict[str, Any]]:
+        """What the script said before it ended."""
+        self.control.setblocking(False)
+        messages: list[dict[str, Any]] = []
+        while heard := self.hear():
+            messages += heard
+        return messages
+
+    def wait(self) -> int:
+        """The exit status; negative for a signal."""
+        if self._status is None:
+            if self._child is not None:
+                self._status = self._child.wait()
+            else:
+                self._status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self._status
+
+    def kill(self) -> None:
+        if self._status is None:
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+
+    def close(self) -> None:
+        os.close(self.pidfd)
+        self.control.close()
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return None
+    return message if isinstance(message, dict) else None

@@ -1,0 +1,56 @@
+"""Where the worker's words about its run go: the daemon's session, or JSON lines on stdout when there is no daemon."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from mosaic_protocol import events
+
+if TYPE_CHECKING:
+    from mosaic_protocol.worker_client import WorkerSession  # brings gRPC, which a dry run does not need
+
+
+class LifecycleEmitter(ABC):
+    """Takes lifecycle words and artifacts. Called from the supervisor's thread."""
+
+    @abstractmethod
+    def say(self, event: str, sentence: str = "", step: int | None = None, **detail: Any) -> None:
+        """``run_started``, ``run_paused``, … as in :mod:`mosaic_protocol.events`."""
+
+    @abstractmethod
+    def artifact(self, kind: str, path: str, step: int | None) -> None:
+        """The run produced something."""
+
+
+class SessionEmitter(LifecycleEmitter):
+    """Into the outbox, and so to the daemon."""
+
+    def __init__(self, session: WorkerSession) -> None:
+        self._session = session
+
+    def say(self, event: str, sentence: str = "", step: int | None = None, **detail: Any) -> None:
+        if step is not None:
+            self._session.progress(step)
+        self._session.lifecycle(event, sentence, **detail)
+
+    def artifact(self, kind: str, path: str, step: int | None) -> None:
+        name = path.rpartition("/")[2]
+        self._session.publish(events.ArtifactRecord(name=name, path=path, type=kind, step=step))
+
+
+class StdoutEmitter(LifecycleEmitter):
+    """For runs by hand: one JSON object a line."""
+
+    def say(self, event: str, sentence: str = "", step: int | None = None, **detail: Any) -> None:
+        _print({"event": event, "sentence": sentence, "step": step, **detail})
+
+    def artifact(self, kind: str, path: str, step: int | None) -> None:
+        _print({"event": "artifact", "type": kind, "path": path, "step": step})
+
+
+def _print(message: dict[str, Any]) -> None:
+    print(json.dumps({"time": time.time(), **message}), file=sys.stdout, flush=True)
