@@ -82,8 +82,8 @@ def save(
 ) -> Path:
     """Write one checkpoint and return its path; it replaces an earlier one of the same step.
 
-    `state`, `args` and `spaces` must be plain JSON values without NaN. Raises CheckpointError when they are not,
-    or when the disk refuses; nothing is left behind in either case.
+    `state`, `args` and `spaces` must be plain JSON values without NaN. Raises CheckpointError when they are
+    not, or when the disk refuses; nothing is left behind in either case.
     """
     directory.mkdir(parents=True, exist_ok=True)
     _sweep(directory)
@@ -115,7 +115,7 @@ def save(
 
 
 def load(path: Path) -> Checkpoint:
-    """Read a checkpoint after checking every byte. Raises CheckpointError when it is not exactly as written."""
+    """Read a checkpoint after checking every byte. Raises CheckpointError when it is not as it was written."""
     manifest = read_manifest(path)
     tensor_file = path / TENSOR_FILE
     try:
@@ -150,7 +150,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def list_checkpoints(directory: Path) -> list[Path]:
-    """The finished checkpoints of a directory by rising step, contents unchecked; [] when it does not exist."""
+    """The finished checkpoints of a directory by rising step, contents unchecked; [] when there are none."""
     try:
         entries = list(directory.iterdir())
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """``python -m cleanrl_worker.cli``: check a config, or run one script under supervision.
 
-Started by the trainer daemon with ``--config FILE --grpc``; by hand it runs the same script with the same supervisor and
-prints lifecycle events as JSON lines. Flags that are not ours are forwarded to the script.
+Started by the trainer daemon with ``--config FILE --grpc``; by hand it runs the same script with the same supervisor
+and prints lifecycle events as JSON lines. Flags that are not ours are forwarded to the script.
 """
 
 from __future__ import annotations
@@ -119,9 +119,7 @@ def _supervise_by_hand(config: WorkerConfig, plan: ScriptPlan) -> int:
     assert script is not None, "only a warm process forks, and this one was started by hand"
     wishes = Wishes()
     manifest = AnalyticsManifest(run, config, plan)
-    runtime = CleanRLWorkerRuntime(
-        script, StdoutEmitter(), manifest, lambda: wishes.desired, lambda: wishes.may_begin
-    )
+    runtime = CleanRLWorkerRuntime(script, StdoutEmitter(), manifest, lambda: wishes.desired, lambda: wishes.may_begin)
 
     def stop(*_: object) -> None:
         wishes.stop()

@@ -61,7 +61,9 @@ class WorkerConfig:
         return replace(self, extras={**self.extras, "algo_params": merged})
 
     def checked(self) -> WorkerConfig:
-        _require(isinstance(self.seed, int) and 0 <= self.seed < 2**32, f"seed must be 0 to 4294967295, got {self.seed!r}")
+        _require(
+            isinstance(self.seed, int) and 0 <= self.seed < 2**32, f"seed must be 0 to 4294967295, got {self.seed!r}"
+        )
         steps = self.total_timesteps
         whole = isinstance(steps, int) and not isinstance(steps, bool)
         _require(steps is None or whole, f"total_timesteps must be a whole number, got {steps!r}")

@@ -1,8 +1,8 @@
 """The supervisor: owns one run from the handshake to its last word, whatever becomes of the script.
 
-It forwards what the daemon wants to the script and what the script says to the daemon, keeps the manifest current, and
-tells how the run ended. It never trains: a crash, a segmentation fault or an out-of-memory kill of the script is seen here
-and told in a sentence.
+It forwards what the daemon wants to the script and what the script says to the daemon, keeps the manifest current,
+and tells how the run ended. It never trains: a crash, a segmentation fault or an out-of-memory kill of the script is
+seen here and told in a sentence.
 """
 
 from __future__ import annotations
@@ -142,10 +142,16 @@ class CleanRLWorkerRuntime:
 
     def _last_word(self, status: int) -> tuple[str, str]:
         if status < 0:
-            return events.RUN_FAILED, f"the script was killed by signal {-status} ({_signal_name(-status)}){self._left()}"
+            return (
+                events.RUN_FAILED,
+                f"the script was killed by signal {-status} ({_signal_name(-status)}){self._left()}",
+            )
         if status > 0:
             said = _last_line(_tail_of(2))
-            return events.RUN_FAILED, f"the script exited with status {status}{': ' + said if said else ''}{self._left()}"
+            return (
+                events.RUN_FAILED,
+                f"the script exited with status {status}{': ' + said if said else ''}{self._left()}",
+            )
         if self._ending == "stopped":
             return events.RUN_STOPPED, f"stopped at step {self._step:,}{self._left()}"
         return events.RUN_COMPLETED, f"completed {self._step:,} steps" if self._step else "the script completed"

@@ -1,12 +1,14 @@
-"""What a training script talks to: where its files go, how its scalars leave, and when it must pause or stop.
+"""What a training script talks to: where its files go, how its scalars leave, when it must pause or stop.
 
-A script opens one session and is otherwise an ordinary loop. Run by hand it gets a directory of its own under ``runs/``
-and stops at Ctrl-C; started by a supervisor (``MOSAIC_SCRIPT_CONTROL_FD``, ``MOSAIC_RUN_DIR``) it also writes its scalars
-to the run's durable journal and obeys what arrives on the control socket. The script cannot tell the difference.
+A script opens one session and is otherwise an ordinary loop. Run by hand it gets a directory of its own under
+``runs/`` and stops at Ctrl-C. Started by a supervisor (see :mod:`cleanrl_worker.control`) it also writes its
+scalars to the run's durable journal and obeys what arrives on the control socket, one JSON object a line:
+``{"do": "go" | "pause" | "resume" | "stop" | "checkpoint"}``. It answers ``{"at": …}`` with ``ready``,
+``paused``, ``resumed``, ``stopping``, ``checkpoint`` and finally ``done`` or ``stopped``.
 
-Requests arrive on a listening thread or in a signal handler. Both only put a word into a queue whose ``put`` is safe in
-either; everything that follows from a word happens in the training thread, inside :meth:`TrainingSession.begin` or
-:meth:`TrainingSession.safe_point`, so no lock is needed.
+Requests arrive on a listening thread or in a signal handler. Both only put a word into a queue whose ``put`` is
+safe in either; everything that follows from a word happens in the training thread, inside
+:meth:`TrainingSession.begin` or :meth:`TrainingSession.safe_point`, so no lock is needed.
 """
 
 from __future__ import annotations
@@ -27,18 +29,13 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from cleanrl_worker import checkpoints
+from cleanrl_worker import checkpoints, control
 
 if TYPE_CHECKING:
     import torch
     from torch.utils.tensorboard import SummaryWriter
 
     from mosaic_protocol.outbox import OutboxWriter
-
-CONTROL_FD_VARIABLE = "MOSAIC_SCRIPT_CONTROL_FD"
-RUN_DIR_VARIABLE = "MOSAIC_RUN_DIR"
-TENSORBOARD_DIR_VARIABLE = "MOSAIC_TENSORBOARD_DIR"
-TENSORBOARD_VARIABLE = "MOSAIC_TENSORBOARD"
 
 SUPERVISOR_GONE_GRACE_SECONDS = 20.0
 SUPERVISOR_GONE_STATUS = 71
@@ -74,14 +71,15 @@ class TrainingSession:
 
     @classmethod
     def open(cls, args: Mapping[str, Any], algo: str) -> TrainingSession:
-        """Open the session this process was started for. `args` are the script's arguments as plain JSON values.
+        """Open the session this process was started for. `args`: the script's arguments as plain JSON values.
 
         Raises UsageError when a supervisor's environment is incomplete.
         """
-        opened = _open_supervised(args, algo) if CONTROL_FD_VARIABLE in os.environ else _open_standalone(args, algo)
-        if os.environ.get(TENSORBOARD_VARIABLE) != "0":
-            opened.writer = _summary_writer(opened.tensorboard_dir, args)
-        return opened
+        supervised = control.CONTROL_FD_VARIABLE in os.environ
+        session = _open_supervised(args, algo) if supervised else _open_standalone(args, algo)
+        if os.environ.get(control.TENSORBOARD_VARIABLE) != "0":
+            session.writer = _summary_writer(session.tensorboard_dir, args)
+        return session
 
     @property
     def seconds_running(self) -> float:
@@ -100,16 +98,19 @@ class TrainingSession:
             self._progress.begin(total_steps, self.run_dir)
 
     def safe_point(self, step: int) -> None:
-        """Call where the script may be held or ended. Returns at once unless something was asked; blocks while paused."""
+        """Call where the script may be held or ended. Returns at once unless something was asked.
+
+        Blocks while paused, without using the processor. A checkpoint asked for meanwhile is due after it.
+        """
         self._step = step
         if self._attention:
             self._attend()
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
-        """Record values that belong together at one step: one TensorBoard event and one row in the journal."""
+        """Record values that belong together at one step: one TensorBoard event, one row in the journal."""
         numbers = {tag: float(value) for tag, value in values.items()}
         if self.writer is not None:
-            _add_event(self.writer, step, numbers)
+            self._to_tensorboard(self.writer, step, numbers)
         if self._journal is not None:
             self._journal.append(_metric_row(step, numbers))
         if self._progress is not None:
@@ -122,7 +123,7 @@ class TrainingSession:
         state: Mapping[str, Any] | None = None,
         spaces: Mapping[str, Any] | None = None,
     ) -> Path:
-        """Write a checkpoint (see :func:`cleanrl_worker.checkpoints.save`), which also answers a request for one."""
+        """Write a checkpoint (see :func:`checkpoints.save`), which also answers a request for one."""
         self._step = step
         if self.stop_requested:
             self._announce_stop()
@@ -161,6 +162,13 @@ class TrainingSession:
     ) -> None:
         self.close(failed=error is not None)
 
+    def _to_tensorboard(self, writer: SummaryWriter, step: int, numbers: Mapping[str, float]) -> None:
+        try:
+            _add_event(writer, step, numbers)
+        except OSError as error:  # a full disk must not end the training
+            print(f"TensorBoard files end at step {step:,}: {error}", file=sys.stderr, flush=True)
+            self.writer = None
+
     def _ask(self, word: str) -> None:
         """Leave a request for the training thread. Safe in any thread and in signal handlers."""
         if word == "stop":
@@ -169,7 +177,7 @@ class TrainingSession:
         self._attention = True
 
     def _attend(self) -> None:
-        # Cleared before the queue is emptied: a word that arrives in between raises it again.
+        # Lowered before the queue is emptied: a word that arrives in between raises it again.
         self._attention = False
         while True:
             try:
@@ -188,8 +196,6 @@ class TrainingSession:
             self._announce_stop()
         elif word == "pause" and self._paused_at is None and not self.stop_requested:
             self._paused_at = time.monotonic()
-            if self.writer is not None:
-                self.writer.flush()
             self._tell(at="paused", step=self._step)
         elif word == "resume" and self._paused_at is not None:
             self._end_pause()
@@ -211,7 +217,8 @@ class TrainingSession:
 
     def _handle_signals(self, handlers: Mapping[signal.Signals, Any]) -> None:
         if threading.current_thread() is threading.main_thread():  # the only one that may
-            self._old_handlers = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+            for number, handler in handlers.items():
+                self._old_handlers[number] = signal.signal(number, handler)
 
     def _on_terminate(self, _number: int, _frame: FrameType | None) -> None:
         self._ask("stop")
@@ -241,16 +248,16 @@ class _SupervisorLink:
         try:
             self._socket.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
-            pass  # the listener sees the same breakage and asks for a stop
+            pass  # the listener meets the same breakage and asks for a stop
 
     def close(self) -> None:
         self._closing = True
-        self._watchdog.cancel()
         try:
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass  # the other end closed first
         self._listener.join()
+        self._watchdog.cancel()
         self._socket.close()
 
     def _listen(self) -> None:
@@ -260,8 +267,8 @@ class _SupervisorLink:
             for line in lines:
                 self._hear(line)
         if not self._closing:
-            self._ask("stop")
             self._watchdog.start()
+            self._ask("stop")
 
     def _receive(self) -> bytes:
         try:
@@ -273,7 +280,7 @@ class _SupervisorLink:
         try:
             self._ask(str(json.loads(line)["do"]))
         except (ValueError, KeyError, TypeError):
-            print(f"Ignored a control line that is not a request: {line[:80]!r}", file=sys.stderr)
+            print(f"Ignored a control line that is no request: {line[:80]!r}", file=sys.stderr, flush=True)
 
 
 class _Progress:
@@ -315,13 +322,14 @@ def _open_standalone(args: Mapping[str, Any], algo: str) -> TrainingSession:
 def _open_supervised(args: Mapping[str, Any], algo: str) -> TrainingSession:
     from mosaic_protocol.outbox import OutboxWriter
 
-    # Taken out of the environment, so that a process the script starts does not believe the socket to be its own.
-    descriptor = os.environ.pop(CONTROL_FD_VARIABLE)
-    run_dir_text = os.environ.get(RUN_DIR_VARIABLE)
-    if not run_dir_text or not descriptor.isdigit():
-        raise UsageError(f"{CONTROL_FD_VARIABLE} needs a descriptor's number, and {RUN_DIR_VARIABLE} the run's directory.")
-    run_dir = Path(run_dir_text)
-    tensorboard_dir = Path(os.environ.get(TENSORBOARD_DIR_VARIABLE) or run_dir / "tensorboard")
+    # Taken out of the environment: a process that the script starts must not believe the socket to be its own.
+    descriptor = os.environ.pop(control.CONTROL_FD_VARIABLE)
+    given = os.environ.get(control.RUN_DIR_VARIABLE)
+    if not given or not descriptor.isdecimal():
+        needed = f"{control.CONTROL_FD_VARIABLE} (a number) and {control.RUN_DIR_VARIABLE}"
+        raise UsageError(f"A supervisor must set both {needed}; unset the first to run the script by hand.")
+    run_dir = Path(given)
+    tensorboard_dir = Path(os.environ.get(control.TENSORBOARD_DIR_VARIABLE) or run_dir / "tensorboard")
     session = TrainingSession(args, algo, run_dir, tensorboard_dir)
     session._handle_signals({signal.SIGINT: signal.SIG_IGN, signal.SIGTERM: session._on_terminate})
     session._journal = OutboxWriter(directory=run_dir / "outbox", stream="script")
@@ -330,7 +338,7 @@ def _open_supervised(args: Mapping[str, Any], algo: str) -> TrainingSession:
 
 
 def _fresh_directory(parent: Path, args: Mapping[str, Any], algo: str) -> Path:
-    """A new directory named after the run; a second run in the same second gets a number of its own."""
+    """A new directory named after the run; a second run within the same second gets a number as well."""
     parts = (args.get("env_id", "env"), args.get("exp_name", algo), args.get("seed", 0), int(time.time()))
     name = "__".join(re.sub(r"[^A-Za-z0-9._-]+", "-", str(part)) for part in parts)
     for number in range(1, 1000):
@@ -344,7 +352,6 @@ def _fresh_directory(parent: Path, args: Mapping[str, Any], algo: str) -> Path:
 
 
 def _summary_writer(directory: Path, args: Mapping[str, Any]) -> SummaryWriter:
-    # Imported here: it takes a second that a run without TensorBoard need not wait.
     from torch.utils.tensorboard import SummaryWriter
 
     writer = SummaryWriter(str(directory), max_queue=1000, flush_secs=TENSORBOARD_FLUSH_SECONDS)
@@ -354,11 +361,12 @@ def _summary_writer(directory: Path, args: Mapping[str, Any]) -> SummaryWriter:
 
 
 def _add_event(writer: SummaryWriter, step: int, numbers: Mapping[str, float]) -> None:
-    """All values in one event: several times cheaper than one `add_scalar` each, and TensorBoard reads it the same."""
+    """All values in one event: several times cheaper than an `add_scalar` each, and read just the same."""
     from tensorboard.compat.proto.summary_pb2 import Summary
 
     values = [Summary.Value(tag=tag, simple_value=number) for tag, number in numbers.items()]
-    writer.file_writer.add_summary(Summary(value=values), step)
+    file_writer: Any = writer.file_writer
+    file_writer.add_summary(Summary(value=values), step)
 
 
 def _metric_row(step: int, numbers: Mapping[str, float]) -> Any:
@@ -368,6 +376,5 @@ def _metric_row(step: int, numbers: Mapping[str, float]) -> Any:
 
 
 def _end_process() -> None:
-    message = "The supervisor is gone and the script did not finish in time; ending without a further checkpoint.\n"
-    os.write(2, message.encode())
+    os.write(2, b"The supervisor is gone and the script did not end in time; ending it without a checkpoint.\n")
     os._exit(SUPERVISOR_GONE_STATUS)

@@ -13,10 +13,6 @@ def warm_up() -> None:
     from torch.utils.tensorboard import SummaryWriter  # noqa: F401
 
     # Not cleanrl_worker.cli itself: the worker runs it as __main__, and a module must not exist twice.
-    import cleanrl_worker.preflight
-    import cleanrl_worker.runtime
-    import cleanrl_worker.script_flags
-    import cleanrl_worker.session
     import mosaic_protocol.worker_client  # noqa: F401
 
     torch.set_num_threads(1)

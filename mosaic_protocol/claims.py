@@ -1,8 +1,8 @@
 """A worker never starts twice: a launch attempt is claimed once, by the worker or, against it, by the daemon.
 
 The daemon records that it launches before it launches. If it dies in between, the next daemon cannot know whether a
-worker is on its way; so both sides race for one file that only one can create. The worker that finds its attempt revoked
-leaves without doing anything; the daemon that finds it claimed adopts the claimant.
+worker is on its way; so both sides race for one file that only one can create. The worker that finds its attempt
+revoked leaves without doing anything; the daemon that finds it claimed adopts the claimant.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ A record is written once by its worker (:mod:`mosaic_protocol.outbox`), travels 
 accept every version up to :data:`RECORD_VERSION`; unknown fields are ignored, so that an older daemon survives a newer
 worker, while an unknown *kind* is refused with a sentence.
 
-msgspec rather than json + checks by hand: decoding validates types in the same pass and is an order of magnitude faster,
-which telemetry workers need.
+msgspec rather than json + checks by hand: decoding validates types in the same pass and is an order of magnitude
+faster, which telemetry workers need.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """A warm parent that starts workers in milliseconds: it has imported everything once, and forks.
 
-Started by the daemon as ``python -m mosaic_protocol.fork_server --socket-fd N --warm MODULE`` with the interpreter of the
-worker's environment. MODULE offers ``warm_up()``, called once here (imports, a throw-away model), and may offer
+Started by the daemon as ``python -m mosaic_protocol.fork_server --socket-fd N --warm MODULE`` with the interpreter of
+the worker's environment. MODULE offers ``warm_up()``, called once here (imports, a throw-away model), and may offer
 ``after_fork()``, called in each child (fresh random state).
 
 The parent stays single-threaded and never opens a gRPC channel: a fork of a threaded process can hang. It ends when the
 daemon's end of the socket closes; the workers it started live on.
 
-On the socket, one JSON object a line. Daemon → server: ``{"id", "module", "argv", "env", "cwd", "stdout", "stderr"}``.
-Server → daemon: ``{"ready": true}`` once, ``{"id", "pid"}`` per start, ``{"id", "error"}``, ``{"exit": pid, "status": n}``.
+On the socket, one JSON object a line. Daemon → server: ``{"id", "module", "argv", "env", "cwd", "stdout",
+"stderr"}``. Server → daemon: ``{"ready": true}`` once, ``{"id", "pid"}`` per start, ``{"id", "error"}``, ``{"exit":
+pid, "status": n}``.
 """
 
 from __future__ import annotations
@@ -47,18 +48,19 @@ class ForkServer:
         os.set_blocking(self._wake_write, False)
 
     def serve(self) -> dict[str, Any] | None:
-        """Answer until the daemon closes its end; None then. Returns in each fork too, with the request it was made for,
-        so that the worker runs on a clean stack and ends like any interpreter."""
+        """Answer until the daemon closes its end; None then. Returns in each fork too, with the request it was made
+        for, so that the worker runs on a clean stack and ends like any interpreter."""
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._send({"ready": True})
         while True:
-            readable, _, _ = select.select([self._connection, self._wake_read], [], [])
+            waiting = [self._connection.fileno(), self._wake_read]
+            readable, _, _ = select.select(waiting, [], [])
             if self._wake_read in readable:
                 os.read(self._wake_read, 4096)
                 self._report_exits()
-            if self._connection in readable:
+            if self._connection.fileno() in readable:
                 chunk = self._connection.recv(65536)
                 for request in self._requests_in(chunk):
                     if self._fork(request):
@@ -149,7 +151,9 @@ def main() -> None:
     gc.collect()
     gc.freeze()  # children then share the imported objects instead of copying pages at their first collection
     if (threads := len(list(Path("/proc/self/task").iterdir()))) > 1:
-        connection.sendall(json.dumps({"refused": f"{threads} threads after warm-up; forking would be unsafe"}).encode() + b"\n")
+        connection.sendall(
+            json.dumps({"refused": f"{threads} threads after warm-up; forking would be unsafe"}).encode() + b"\n"
+        )
         sys.exit(1)
     request = ForkServer(connection, warm).serve()
     if request is not None:

@@ -1,13 +1,13 @@
 """The worker's durable journal: what is appended survives the death of the worker and of the daemon.
 
-A journal is a *stream* of records with sequence numbers 1, 2, 3, …, kept in segment files
-``<stream>-<first sequence number>.jsonl`` of one directory. Each stream has exactly one writing process; any process may
-read. A run may have several streams (the supervisor's and the script's), so no lock is shared between processes.
+A journal is a *stream* of records with sequence numbers 1, 2, 3, …, kept in segment files ``<stream>-<first sequence
+number>.jsonl`` of one directory. Each stream has exactly one writing process; any process may read. A run may have
+several streams (the supervisor's and the script's), so no lock is shared between processes.
 
-Guarantees: a record is either wholly in the journal or absent; sequence numbers have no gaps and never repeat; a torn last
-line left by a crash is cut off when the writer opens the stream again, and is not shown to readers. Records are handed to
-the operating system at once, so they survive ``kill -9``; they are not fsynced one by one, so a power cut may take the
-last moments.
+Guarantees: a record is either wholly in the journal or absent; sequence numbers have no gaps and never repeat; a torn
+last line left by a crash is cut off when the writer opens the stream again, and is not shown to readers. Records are
+handed to the operating system at once, so they survive ``kill -9``; they are not fsynced one by one, so a power cut
+may take the last moments.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import re
 import threading
 import time
 from collections import deque
+from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
@@ -150,7 +151,8 @@ class OutboxReader:
         return self._next_seq
 
     def read(self, max_records: int = 1000) -> list[bytes]:
-        """Up to ``max_records`` whole lines without newline, the first being :attr:`next_seq`; [] when there are none."""
+        """Up to ``max_records`` whole lines without newline, the first being :attr:`next_seq`; [] when there are
+        none."""
         lines: list[bytes] = []
         while len(lines) < max_records:
             if self._file is None and not self._open_segment():
@@ -228,7 +230,7 @@ def discard_through(directory: Path, stream: str, seq: int) -> int:
     """Delete the segments whose records are all numbered ``seq`` or lower; return how many. The last one always stays,
     because it tells where the numbering goes on."""
     segments = _segments(directory, stream)
-    done = [path for (_, path), (next_first, _) in zip(segments, segments[1:], strict=False) if next_first <= seq + 1]
+    done = [path for (_, path), (next_first, _) in pairwise(segments) if next_first <= seq + 1]
     for path in done:
         path.unlink(missing_ok=True)
     return len(done)

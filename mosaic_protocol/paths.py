@@ -18,7 +18,9 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 def checked_run_id(run_id: str) -> str:
     """Return ``run_id`` if it is a ULID, raise ValueError otherwise."""
     if not _RUN_ID.fullmatch(run_id):
-        raise ValueError(f"{run_id[:60]!r} is not a run id: run ids are 26 characters such as 01K9ZQ3V7X0000000000000000")
+        raise ValueError(
+            f"{run_id[:60]!r} is not a run id: run ids are 26 characters such as 01K9ZQ3V7X0000000000000000"
+        )
     return run_id
 
 

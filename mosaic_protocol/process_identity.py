@@ -14,7 +14,8 @@ def boot_id() -> str:
 
 
 def stat_fields(pid: int) -> list[str] | None:
-    """The fields of ``/proc/<pid>/stat`` after the command name (state first), or None when there is no such process."""
+    """The fields of ``/proc/<pid>/stat`` after the command name (state first), or None when there is no such
+    process."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

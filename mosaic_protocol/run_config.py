@@ -30,10 +30,7 @@ MAX_INTEGER = 2**63 - 1
 MAX_NOTES = 20_000
 MAX_TAGS = 50
 _MAX_VALUES = MAX_CONFIG_BYTES // 2  # a JSON value and its comma take two bytes at least
-_SECRET = (
-    "looks like a secret: pass it through the environment (e.g. WANDB_API_KEY) or the keyring; "
-    "configs are stored"
-)
+_SECRET = "looks like a secret: pass it through the environment (e.g. WANDB_API_KEY) or the keyring; configs are stored"
 _MODULE = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
 
 

@@ -1,7 +1,7 @@
 """``analytics.json``: what a run has produced and where, refreshed while it runs and complete when it is over.
 
-The worker refreshes it; when a run ends the daemon does so once more, so that a run whose worker was killed has one too.
-Paths are relative to the run directory.
+The worker refreshes it; when a run ends the daemon does so once more, so that a run whose worker was killed has one
+too. Paths are relative to the run directory.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def _found_on_disk(run: RunPaths) -> dict[str, Any]:
         "tensorboard_dir": "tensorboard" if any(run.tensorboard.glob("events.out.tfevents.*")) else None,
         "wandb_run_id": _wandb_run_id(here),
         "optuna_db_path": "optuna.db" if (here / "optuna.db").is_file() else None,
-        "checkpoints": sorted(f"checkpoints/{entry.name}" for entry in run.checkpoints.glob("step-*") if entry.is_dir()),
+        "checkpoints": sorted(
+            f"checkpoints/{entry.name}" for entry in run.checkpoints.glob("step-*") if entry.is_dir()
+        ),
         "videos": sorted(f"videos/{entry.name}" for entry in (here / "videos").glob("*.mp4")),
     }
 

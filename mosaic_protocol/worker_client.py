@@ -29,7 +29,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
@@ -42,6 +42,9 @@ from mosaic_protocol.process_identity import ProcessIdentity
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.proto.trainer_pb2_grpc import TrainerServiceStub
 from mosaic_protocol.states import Desired
+
+if TYPE_CHECKING:
+    from mosaic_protocol.proto.trainer_pb2_grpc import TrainerServiceAsyncStub
 
 PROTOCOL_VERSION = "1"
 EXIT_REVOKED = 75
@@ -128,7 +131,8 @@ class WorkerSession:
         self._thread.start()
 
     def claim(self) -> None:
-        """Take the launch attempt for this process. Separate from :meth:`open` for workers that fork before they talk."""
+        """Take the launch attempt for this process. Separate from :meth:`open` for workers that fork before they
+        talk."""
         if not claims.claim(self.run.claims, self.context.attempt):
             raise LaunchRevokedError(f"run {self.context.run_id}: launch {self.context.attempt} was revoked")
 
@@ -290,12 +294,7 @@ class WorkerSession:
             except OSError:
                 pass  # the daemon is going away, or its certificate is not readable yet
             backoff = 0.05 if time.monotonic() - began > 5 else min(_MAX_BACKOFF, backoff * 2)
-            await self._pause_talking(backoff * random.uniform(0.5, 1.0))
-
-    async def _pause_talking(self, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline and not self._stop_talking.is_set():
-            await asyncio.sleep(min(0.05, seconds))
+            await asyncio.to_thread(self._stop_talking.wait, backoff * random.uniform(0.5, 1.0))
 
     def _note_refusal(self, error: grpc.aio.AioRpcError) -> None:
         """The daemon is away: go on. It refuses this worker: the run is over or not ours, so stop."""
@@ -309,7 +308,7 @@ class WorkerSession:
                 await self._register(stub)
             await self._talk_in_parallel(stub)
 
-    async def _talk_in_parallel(self, stub: TrainerServiceStub) -> None:
+    async def _talk_in_parallel(self, stub: TrainerServiceAsyncStub) -> None:
         """Publish, beat and listen until one of them fails or the session ends."""
         meta = bearer(self._session_token)
         tasks = [
@@ -326,7 +325,7 @@ class WorkerSession:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _register(self, stub: TrainerServiceStub) -> None:
+    async def _register(self, stub: TrainerServiceAsyncStub) -> None:
         me = ProcessIdentity.current()
         request = pb.RegisterWorkerRequest(
             run_id=self.context.run_id,
@@ -336,9 +335,7 @@ class WorkerSession:
             capabilities_json=json.dumps(self._capabilities, default=str),
             protocol_version=PROTOCOL_VERSION,
         )
-        answer = await stub.RegisterWorker(
-            request, metadata=bearer(self.context.launch_token), timeout=_CALL_TIMEOUT
-        )
+        answer = await stub.RegisterWorker(request, metadata=bearer(self.context.launch_token), timeout=_CALL_TIMEOUT)
         self._session_token = answer.session_token
         self._heartbeat_seconds = answer.heartbeat_seconds or self._heartbeat_seconds
         with self._changed:
@@ -347,7 +344,7 @@ class WorkerSession:
         self._tell_owner()
         self.request(Desired(answer.desired or Desired.RUN))
 
-    async def _beat(self, stub: TrainerServiceStub, meta: tuple[tuple[str, str], ...]) -> None:
+    async def _beat(self, stub: TrainerServiceAsyncStub, meta: tuple[tuple[str, str], ...]) -> None:
         while True:
             request = pb.HeartbeatRequest(
                 run_id=self.context.run_id, step=self._step, total_steps=self._total, phase=self._phase
@@ -357,6 +354,6 @@ class WorkerSession:
                 self.request(Desired.STOP)
             await asyncio.sleep(self._heartbeat_seconds)
 
-    async def _listen(self, stub: TrainerServiceStub, meta: tuple[tuple[str, str], ...]) -> None:
+    async def _listen(self, stub: TrainerServiceAsyncStub, meta: tuple[tuple[str, str], ...]) -> None:
         async for message in stub.ControlStream(pb.ControlHello(run_id=self.context.run_id), metadata=meta):
             self.request(Desired(message.desired), message.reason, message.grace_seconds or None)

@@ -15,6 +15,7 @@ import dataclasses
 import math
 import sys
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import gymnasium as gym
@@ -90,7 +91,7 @@ class Args:
     """Environment steps between checkpoints; 0 writes only the one at the end."""
 
 
-AT_LEAST_ONE = ("total_timesteps", "num_envs", "num_steps", "num_minibatches", "update_epochs", "torch_threads")
+COUNTS = ("total_timesteps", "num_envs", "num_steps", "num_minibatches", "update_epochs", "torch_threads")
 NOT_NEGATIVE = ("seed", "checkpoint_every", "ent_coef", "vf_coef")
 POSITIVE = ("learning_rate", "clip_coef", "max_grad_norm", "target_kl")
 FRACTIONS = ("gamma", "gae_lambda")
@@ -100,7 +101,7 @@ def check(args: Args) -> None:
     """Raise UsageError for the first argument that cannot work."""
     for name, value in dataclasses.asdict(args).items():
         flag = "--" + name.replace("_", "-")
-        if name in AT_LEAST_ONE:
+        if name in COUNTS:
             require(value >= 1, f"{flag} must be at least 1, got {value}.")
         elif name in NOT_NEGATIVE:
             require(0 <= value < math.inf, f"{flag} must be 0 or more, got {value}.")
@@ -172,13 +173,13 @@ class Agent(nn.Module):
 
     def actor_arrays(self) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
         """(transposed weight, bias) of each actor layer: views, where the parameters are in main memory."""
-        layers = [layer for layer in self.actor if isinstance(layer, nn.Linear)] return
-        [(layer.weight.detach().cpu().numpy().T, layer.bias.detach().cpu().numpy()) for layer in layers]
+        arrays = [parameter.detach().cpu().numpy() for parameter in self.actor.parameters()]
+        return [(weight.T, bias) for weight, bias in zip(arrays[::2], arrays[1::2], strict=True)]
 
 
 def network(inputs: int, outputs: int, last_gain: float) -> nn.Sequential:
     sizes = (inputs, 64, 64, outputs)
-    layers = [nn.Linear(before, after) for before, after in zip(sizes, sizes[1:], strict=False)]
+    layers = [nn.Linear(before, after) for before, after in pairwise(sizes)]
     for layer, gain in zip(layers, (math.sqrt(2), math.sqrt(2), last_gain), strict=True):
         nn.init.orthogonal_(layer.weight, gain)
         nn.init.zeros_(layer.bias)
@@ -186,7 +187,7 @@ def network(inputs: int, outputs: int, last_gain: float) -> nn.Sequential:
 
 
 class Rollout:
-    """What the environments went through between two updates; row `t` of each array is step `t` of all of them."""
+    """What the environments went through between two updates; row `t` of each array is step `t` of them all."""
 
     def __init__(self, steps: int, envs: int, observation_size: int) -> None:
         # One row more: the observation that the last step led to.
@@ -432,7 +433,7 @@ def kl_estimate(log_ratios: Tensor) -> float:
 
 
 def explained_variance(batch: Batch) -> float:
-    """1 when the critic foresaw the returns exactly, 0 when a constant would have done, NaN without variance."""
+    """1 when the critic foresaw the returns, 0 when a constant would have done as well, NaN without variance."""
     variance = batch.returns.var(correction=0).item()
     unexplained = (batch.returns - batch.values).var(correction=0).item()
     return 1 - unexplained / variance if variance else math.nan

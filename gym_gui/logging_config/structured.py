@@ -46,7 +46,7 @@ def _without_secrets(fields: dict[str, Any]) -> dict[str, Any]:
 class _ForgivingHandler(logging.handlers.RotatingFileHandler):
     """A full disk must not take the daemon down, nor flood stderr: the entry is dropped."""
 
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name belongs to logging
+    def handleError(self, record: logging.LogRecord) -> None:
         return
 
 

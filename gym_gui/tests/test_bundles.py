@@ -482,20 +482,43 @@ def test_a_cancelled_installation_leaves_no_process_and_keeps_the_old_environmen
     assert copy.environments() == [old]
 
 
-def test_a_listener_that_fails_stops_what_was_started(home: Home, tmp_path: Path) -> None:
+WAITING = "import os, time; print('Collecting', os.getpid(), flush=True); time.sleep(3600)"
+
+
+def run_step(home: Home, listener: Callable[[str], None], lock: int, code: str) -> None:
+    """One step of a build, with a command of the test's choice in place of pip."""
+    bundle = bundles.read_bundle("tiny", home.write(SECOND))
+    log = home.requirements / "log"
+    log.touch()
+    build = bundles._Build(bundle, home.link, home.link, log, listener, threading.Event(), lock)
+    build._step("Waiting", [sys.executable, "-c", code])
+
+
+def test_a_listener_that_fails_stops_what_was_started(home: Home) -> None:
     def listener(line: str) -> None:
         if line.startswith("Collecting"):
             raise RuntimeError(line)
 
-    bundle = bundles.read_bundle("tiny", home.write(SECOND))
-    code = "import os, time; print('Collecting', os.getpid(), flush=True); time.sleep(3600)"
-    log = tmp_path / "log"
-    log.touch()
-    with log.open("rb") as lock:
-        build = bundles._Build(bundle, tmp_path, tmp_path, log, listener, threading.Event(), lock.fileno())
-        with pytest.raises(RuntimeError) as caught:
-            build._step("Waiting", [sys.executable, "-c", code])
+    with (home.requirements / "lock").open("w") as lock, pytest.raises(RuntimeError) as caught:
+        run_step(home, listener, lock.fileno(), WAITING)
     wait_until_ended(int(str(caught.value).split()[1]))
+
+
+def test_the_lock_is_held_as_long_as_what_a_dead_installer_started(home: Home) -> None:
+    lock_file = home.requirements / "lock"
+    lock = os.open(lock_file, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+
+    def listener(line: str) -> None:
+        if line.startswith("Collecting"):
+            os.close(lock)  # as the death of the installer would
+            with lock_file.open() as other:
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    with pytest.raises(BlockingIOError):
+        run_step(home, listener, lock, WAITING)
+    with lock_file.open() as other:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 INSTALLER = """
@@ -514,21 +537,13 @@ def start_installer(home: Home) -> subprocess.Popen[str]:
 
 
 def test_an_installer_killed_while_pip_builds_takes_all_that_it_started_along(
-    copy: Home, build_pid: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+    copy: Home, build_pid: Callable[[], int]
 ) -> None:
-    monkeypatch.setattr(bundles, "_LOCK_PATIENCE", 0.1)
     old = os.readlink(copy.link)
     copy.write(ENDLESS)
     with start_installer(copy) as installer:
         pid = build_pid()
-        tether = os.getpgid(pid)
-        os.kill(tether, signal.SIGSTOP)  # holds on to the moment between the two deaths
         installer.send_signal(signal.SIGKILL)
-    try:
-        with pytest.raises(BundleError, match="Another process"):
-            copy.manager().install("tiny", lambda line: None)
-    finally:
-        os.kill(tether, signal.SIGCONT)
     wait_until_ended(pid)
     assert os.readlink(copy.link) == old
     assert copy.status() == "stale"

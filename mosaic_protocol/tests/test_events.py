@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from mosaic_protocol import events
 
 SAMPLES: list[events.Record] = [
-    events.LifecycleRecord(
-        event=events.RUN_FAILED, sentence="exited with status 1", step=12, stdout_tail="a\nb"
-    ),
+    events.LifecycleRecord(event=events.RUN_FAILED, sentence="exited with status 1", step=12, stdout_tail="a\nb"),
     events.MetricRow(step=3, values={"charts/SPS": 1200.0, "losses/value_loss": None}),
     events.TrainingStep(episode=1, step=2, observation=[0.5, 1], action=0, reward=-1.0, terminated=True),
     events.EpisodeSummary(episode=4, length=9, total_reward=None, seed=1, outcome="solved", info={"k": [1]}),
@@ -89,9 +87,7 @@ def test_random_bytes_are_refused_and_nothing_else_happens(line: bytes) -> None:
 
 
 def finite_json() -> st.SearchStrategy[Any]:
-    leaves = (
-        st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text()
-    )
+    leaves = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text()
     return st.recursive(
         leaves.filter(lambda value: not (isinstance(value, float) and math.isinf(value))),
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),

@@ -67,9 +67,7 @@ def test_a_record_can_be_read_as_soon_as_append_returns(tmp_path: Path) -> None:
 def test_a_stream_goes_on_where_it_ended(tmp_path: Path) -> None:
     fill(tmp_path, ["a", "b"])
     fill(tmp_path, ["c"])
-    assert [
-        (events.decode(line).seq, text) for line, text in zip(read_all(tmp_path), "abc", strict=True)
-    ] == [
+    assert [(events.decode(line).seq, text) for line, text in zip(read_all(tmp_path), "abc", strict=True)] == [
         (1, "a"),
         (2, "b"),
         (3, "c"),
@@ -79,9 +77,7 @@ def test_a_stream_goes_on_where_it_ended(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "torn", [b"{", b'{"kind":"lifecycle","event":"hea', b"\0\0\0", b'{"kind":"lifecycle","event":"x"}']
 )
-def test_a_torn_last_line_is_not_shown_and_is_cut_off_when_writing_goes_on(
-    tmp_path: Path, torn: bytes
-) -> None:
+def test_a_torn_last_line_is_not_shown_and_is_cut_off_when_writing_goes_on(tmp_path: Path, torn: bytes) -> None:
     fill(tmp_path, ["a", "b"])
     tear(tmp_path, torn)
     assert sentences(read_all(tmp_path)) == ["a", "b"]
@@ -129,16 +125,12 @@ def test_a_journal_is_split_into_segments_named_by_their_first_record(tmp_path: 
 @pytest.mark.parametrize("after_seq", [0, 1, 17, 39, 40])
 def test_reading_can_begin_after_any_record(tmp_path: Path, after_seq: int) -> None:
     fill(tmp_path, [str(number) for number in range(1, 41)], segment_bytes=400)
-    assert sentences(read_all(tmp_path, after_seq=after_seq)) == [
-        str(number) for number in range(after_seq + 1, 41)
-    ]
+    assert sentences(read_all(tmp_path, after_seq=after_seq)) == [str(number) for number in range(after_seq + 1, 41)]
 
 
 def test_an_empty_newest_segment_keeps_the_numbering(tmp_path: Path) -> None:
     fill(tmp_path, ["a", "b"])
-    (
-        tmp_path / "script-000000000003.jsonl"
-    ).touch()  # the writer died between opening a segment and its first line
+    (tmp_path / "script-000000000003.jsonl").touch()  # the writer died between opening a segment and its first line
     fill(tmp_path, ["c"])
     assert [events.decode(line).seq for line in read_all(tmp_path)] == [1, 2, 3]
 

@@ -47,12 +47,8 @@ def test_the_smallest_config_gets_the_documented_defaults(valid_config: Config) 
     assert config.schedule.max_wallclock_minutes is None and config.schedule.max_stall_minutes is None
 
 
-@pytest.mark.parametrize(
-    ("block", "enabled"), [("tensorboard", True), ("wandb", False), ("checkpoints", True)]
-)
-def test_an_empty_artifact_block_means_the_same_as_none(
-    valid_config: Config, block: str, enabled: bool
-) -> None:
+@pytest.mark.parametrize(("block", "enabled"), [("tensorboard", True), ("wandb", False), ("checkpoints", True)])
+def test_an_empty_artifact_block_means_the_same_as_none(valid_config: Config, block: str, enabled: bool) -> None:
     config = parse_run_config(changed(valid_config, f"artifacts.{block}", {}))
     assert getattr(config.artifacts, block).enabled is enabled
 
@@ -210,9 +206,7 @@ def test_an_error_kind_without_a_sentence_of_ours_still_reads_as_one() -> None:
 @pytest.mark.parametrize(
     "key", ["api_key", "wandb_api_key", "password", "passwd", "hf_token", "secret", "Authorization"]
 )
-@pytest.mark.parametrize(
-    "place", ["metadata.worker.config.extras", "metadata.worker.config", "metadata", "schedule"]
-)
+@pytest.mark.parametrize("place", ["metadata.worker.config.extras", "metadata.worker.config", "metadata", "schedule"])
 def test_a_credential_is_refused_wherever_it_stands_and_never_repeated(
     valid_config: Config, place: str, key: str
 ) -> None:
@@ -229,18 +223,12 @@ def test_a_credential_in_a_list_or_object_is_refused_too(valid_config: Config, v
 
 
 def test_a_proxy_address_with_a_password_is_refused_and_never_repeated(valid_config: Config) -> None:
-    error = refusal(
-        changed(valid_config, "metadata.worker.config.http_proxy", "http://me:hunter2@proxy:3128")
-    )
+    error = refusal(changed(valid_config, "metadata.worker.config.http_proxy", "http://me:hunter2@proxy:3128"))
     assert "looks like a secret" in str(error) and "hunter2" not in str(error)
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("token", ""), ("api_key", None), ("max_tokens", 256), ("use_token", True)]
-)
-def test_a_field_for_a_credential_may_be_empty_or_not_text(
-    valid_config: Config, key: str, value: object
-) -> None:
+@pytest.mark.parametrize(("key", "value"), [("token", ""), ("api_key", None), ("max_tokens", 256), ("use_token", True)])
+def test_a_field_for_a_credential_may_be_empty_or_not_text(valid_config: Config, key: str, value: object) -> None:
     config = parse_run_config(changed(valid_config, f"metadata.worker.config.{key}", value))
     assert config.worker.config[key] == value
 
@@ -295,9 +283,7 @@ def test_a_small_mapping_that_unfolds_into_a_huge_one_is_refused(valid_config: C
     bomb: list[Any] = [1]
     for _ in range(14):
         bomb = [bomb] * 40
-    assert "holds more than 131072 values" in str(
-        refusal(changed(valid_config, "metadata.worker.config.bomb", bomb))
-    )
+    assert "holds more than 131072 values" in str(refusal(changed(valid_config, "metadata.worker.config.bomb", bomb)))
 
 
 def test_the_whole_config_is_bounded(valid_config: Config) -> None:
@@ -336,10 +322,7 @@ def test_a_text_that_is_not_json_is_not_repeated() -> None:
 
 def test_infinity_in_text_is_named_with_its_path(valid_config: Config) -> None:
     changed(valid_config, "metadata.worker.config.lr", math.inf)
-    assert (
-        str(refusal(json.dumps(valid_config)))
-        == "metadata.worker.config.lr: must be a finite number (got inf)"
-    )
+    assert str(refusal(json.dumps(valid_config))) == "metadata.worker.config.lr: must be a finite number (got inf)"
     text = json.dumps(valid_config).replace("Infinity", "1e999")
     assert str(refusal(text)) == "metadata.worker.config.lr: must be a finite number (got inf)"
 
@@ -351,9 +334,7 @@ def test_text_bytes_and_mapping_give_the_same_config(valid_config: Config) -> No
 
 
 def test_the_canonical_text_is_sorted_compact_and_stable(valid_config: Config) -> None:
-    changed(
-        valid_config, "metadata.worker.config", {"b": 1.5, "a": [1, "é", None], "c": {"z": -0.0, "y": 1e300}}
-    )
+    changed(valid_config, "metadata.worker.config", {"b": 1.5, "a": [1, "é", None], "c": {"z": -0.0, "y": 1e300}})
     text = to_json(parse_run_config(valid_config))
     assert to_json(parse_run_config(text)) == text
     assert text == json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -108,9 +108,7 @@ def as_text(value: Any) -> str:
 
 
 texts = mutated_configs().map(as_text) | json_ish.map(as_text) | st.text() | st.binary()
-cut_texts = st.tuples(mutated_configs().map(as_text), st.integers(0, 600)).map(
-    lambda pair: pair[0][: pair[1]]
-)
+cut_texts = st.tuples(mutated_configs().map(as_text), st.integers(0, 600)).map(lambda pair: pair[0][: pair[1]])
 
 
 @settings(max_examples=10_000)

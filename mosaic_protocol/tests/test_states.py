@@ -44,9 +44,7 @@ def test_a_fault_can_only_be_cleared_away() -> None:
 
 
 def test_only_pausing_and_resuming_goes_back_and_forth() -> None:
-    both_ways = {
-        (a, b) for a in RunState for b in RunState if states.is_legal(a, b) and states.is_legal(b, a)
-    }
+    both_ways = {(a, b) for a in RunState for b in RunState if states.is_legal(a, b) and states.is_legal(b, a)}
     assert both_ways == {(RunState.EXEC, RunState.PAUSE), (RunState.PAUSE, RunState.EXEC)}
 
 

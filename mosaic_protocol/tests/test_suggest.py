@@ -55,9 +55,7 @@ def test_an_address_with_a_password_in_it_is_recognised_and_never_shown(text: st
     assert "pw" not in suggest.shown(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["http://proxy:3128/a@b", "http://me@host/", "a:b@c", "12:30", "http://[::1]:80/"]
-)
+@pytest.mark.parametrize("text", ["http://proxy:3128/a@b", "http://me@host/", "a:b@c", "12:30", "http://[::1]:80/"])
 def test_an_address_without_a_password_is_not_suspected(text: str) -> None:
     assert not suggest.holds_password(text)
 

@@ -148,9 +148,7 @@ WRONG_TABLES = [
 
 
 @pytest.mark.parametrize(("old", "new", "why"), WRONG_LINES)
-def test_a_wrong_line_is_refused_with_file_key_and_reason(
-    tmp_path: Path, old: str, new: str, why: str
-) -> None:
+def test_a_wrong_line_is_refused_with_file_key_and_reason(tmp_path: Path, old: str, new: str, why: str) -> None:
     assert old in MANIFEST
     assert why in refusal(make_worker(tmp_path, MANIFEST.replace(old, new)))
 
@@ -197,9 +195,7 @@ def toml_text(value: Any) -> str:
 @given(st.data())
 def test_any_manifest_is_either_read_or_refused(tmp_path: Path, data: st.DataObject) -> None:
     tables = tomllib.loads(MANIFEST + "[capabilities]\npause = true\n[algorithms.ppo]\nsummary = 's'\n")
-    place = data.draw(
-        st.sampled_from([tables, tables["worker"], tables["capabilities"], tables["algorithms"]])
-    )
+    place = data.draw(st.sampled_from([tables, tables["worker"], tables["capabilities"], tables["algorithms"]]))
     place[data.draw(st.sampled_from(list(place)) | st.text())] = data.draw(toml_values)
     text = "\n".join(f"{json.dumps(key)} = {toml_text(value)}" for key, value in tables.items())
     package_dir = tmp_path / PACKAGE
@@ -214,9 +210,7 @@ def test_any_manifest_is_either_read_or_refused(tmp_path: Path, data: st.DataObj
 # --- discovery ---
 
 
-def test_an_installed_worker_is_found_without_importing_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_installed_worker_is_found_without_importing_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_worker(tmp_path)
     install(tmp_path, f"sample = {PACKAGE}")
     monkeypatch.syspath_prepend(tmp_path)
@@ -274,18 +268,14 @@ def test_a_broken_manifest_hides_no_other_worker(tmp_path: Path) -> None:
     make_worker(tmp_path)
     found = discover({"MOSAIC_WORKER_PATH": str(tmp_path)})
     assert "sample" in found.workers
-    assert any(
-        "a_broken_worker_under_test/worker.toml: (top level): is not TOML" in line for line in found.problems
-    )
+    assert any("a_broken_worker_under_test/worker.toml: (top level): is not TOML" in line for line in found.problems)
 
 
 def test_of_two_workers_with_one_type_the_first_is_kept_and_the_other_is_told(tmp_path: Path) -> None:
     first, second = make_worker(tmp_path / "one"), make_worker(tmp_path / "two")
     found = discover({"MOSAIC_WORKER_PATH": f"{tmp_path / 'one'}{os.pathsep}{tmp_path / 'two'}"})
     assert found.workers["sample"].package_dir == first
-    expected = (
-        f"{second / 'worker.toml'}: is ignored, because {first} already provides the worker type 'sample'"
-    )
+    expected = f"{second / 'worker.toml'}: is ignored, because {first} already provides the worker type 'sample'"
     assert expected in found.problems
 
 
@@ -306,15 +296,10 @@ def test_a_search_path_that_is_wrong_is_told(tmp_path: Path) -> None:
     problems = discover({"MOSAIC_WORKER_PATH": os.pathsep.join(map(str, folders))}).problems
     assert f"{absent} of MOSAIC_WORKER_PATH cannot be read: No such file or directory" in problems
     assert f"{package_dir} of MOSAIC_WORKER_PATH is a worker itself: name the folder above it" in problems
-    assert (
-        f"{tmp_path / 'named' / 'not-a-package'} is ignored: its name cannot be a Python package's"
-        in problems
-    )
+    assert f"{tmp_path / 'named' / 'not-a-package'} is ignored: its name cannot be a Python package's" in problems
 
 
-def test_import_machinery_that_fails_becomes_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_import_machinery_that_fails_becomes_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Failing:
         def find_spec(self, name: str, path: object = None, target: object = None) -> None:
             if name == PACKAGE:
@@ -326,9 +311,7 @@ def test_import_machinery_that_fails_becomes_a_sentence(
     assert any("the finder fell over" in problem for problem in discover({}).problems)
 
 
-def test_metadata_that_cannot_be_read_becomes_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_metadata_that_cannot_be_read_becomes_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(**_: object) -> None:
         raise ValueError("broken metadata")
 

@@ -15,7 +15,9 @@ from mosaic_protocol.paths import MosaicPaths, default_root
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m gym_gui.services.trainer", description="The MOSAIC trainer daemon.")
+    parser = argparse.ArgumentParser(
+        prog="python -m gym_gui.services.trainer", description="The MOSAIC trainer daemon."
+    )
     parser.add_argument("--home", type=Path, default=None, help="data root (default: MOSAIC_HOME)")
     parser.add_argument("--host", help="address to listen on (default 127.0.0.1; others need TLS)")
     parser.add_argument("--port", type=int, help="port to listen on (default 50055; 0 takes a free one)")

@@ -229,9 +229,7 @@ class BundleManager:
         find = find_here if python == Path(sys.executable) else finder_in(python.parent.parent)
         return {**record, "python": str(python), "requirements": _installed(known, find)}
 
-    def install(
-        self, bundle: str, progress: Callable[[str], None], cancel: threading.Event | None = None
-    ) -> Path:
+    def install(self, bundle: str, progress: Callable[[str], None], cancel: threading.Event | None = None) -> Path:
         """Build the bundle's environment unless it is there, make it the one in use, return its directory.
 
         Blocks for seconds to minutes; ``progress`` is called with one line at a time in the calling thread.
@@ -293,9 +291,7 @@ class BundleManager:
             return None
         return _finished(self._venvs / os.readlink(link))
 
-    def _built(
-        self, bundle: Bundle, progress: Callable[[str], None], cancel: threading.Event, lock: int
-    ) -> Path:
+    def _built(self, bundle: Bundle, progress: Callable[[str], None], cancel: threading.Event, lock: int) -> Path:
         directory = self._venvs / f"{bundle.name}-{bundle.hash[:12]}"
         environment = _finished(directory)
         if environment is not None and environment.hash == bundle.hash:
@@ -494,9 +490,7 @@ def _unmet(requirement: Requirement, find: Finder, seen: set[tuple[str, str]]) -
             yield from _unmet_extra(found, extra, find, seen)
 
 
-def _unmet_extra(
-    found: metadata.Distribution, extra: str, find: Finder, seen: set[tuple[str, str]]
-) -> Iterator[str]:
+def _unmet_extra(found: metadata.Distribution, extra: str, find: Finder, seen: set[tuple[str, str]]) -> Iterator[str]:
     key = (canonicalize_name(found.name), extra)
     if key in seen:
         return

@@ -63,23 +63,37 @@ _KINDS: dict[grpc.StatusCode, type[ClientError]] = {
 
 
 class TrainerClient:
-    """One connection to a daemon. Retries what is safe to retry while the daemon is being restarted."""
+    """One connection to a daemon. Retries what is safe to retry while the daemon is being restarted.
 
-    def __init__(self, endpoint: Endpoint, token: str) -> None:
+    ``patience`` is how many seconds it does so (0 reports a daemon that is away at once), ``timeout`` how long one call
+    may take.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, token: str, *, patience: float = _RETRY_SECONDS, timeout: float = _TIMEOUT
+    ) -> None:
         quiet_grpc_logs()
         self.endpoint = endpoint
+        self._patience, self._timeout = patience, timeout
         self._channel = endpoint.channel()
         self._stub = TrainerServiceStub(self._channel)
         self._meta = bearer(token)
 
     @classmethod
-    def connect(cls, paths: MosaicPaths | None = None, *, start: bool = True) -> TrainerClient:
+    def connect(
+        cls,
+        paths: MosaicPaths | None = None,
+        *,
+        start: bool = True,
+        patience: float = _RETRY_SECONDS,
+        timeout: float = _TIMEOUT,
+    ) -> TrainerClient:
         """Connect to the daemon of a data root, starting it when ``start`` and none runs."""
         paths = paths or MosaicPaths.from_environment()
         endpoint = ensure_daemon(paths) if start else Endpoint.read(paths.endpoint_file)
         if endpoint is None or not paths.token_file.exists():
             raise DaemonAwayError("no trainer daemon runs here: start one with `mosaic daemon start`", "UNAVAILABLE")
-        return cls(endpoint, read_daemon_token(paths.token_file))
+        return cls(endpoint, read_daemon_token(paths.token_file), patience=patience, timeout=timeout)
 
     def close(self) -> None:
         self._channel.close()
@@ -98,11 +112,11 @@ class TrainerClient:
         """Submit a run. Safe to retry: the request id, made here when not given, names the run for good."""
         text = config if isinstance(config, str) else json.dumps(config)
         request = pb.SubmitRunRequest(config_json=text, client_request_id=request_id or str(ULID()))
-        return self._patiently(lambda: self._stub.SubmitRun(request, metadata=self._meta, timeout=_TIMEOUT))
+        return self._patiently(lambda: self._stub.SubmitRun(request, metadata=self._meta, timeout=self._timeout))
 
     def run(self, reference: str) -> pb.Run:
         request = pb.RunRef(run_id=reference)
-        return self._patiently(lambda: self._stub.GetRun(request, metadata=self._meta, timeout=_TIMEOUT))
+        return self._patiently(lambda: self._stub.GetRun(request, metadata=self._meta, timeout=self._timeout))
 
     def runs(
         self,
@@ -123,32 +137,32 @@ class TrainerClient:
             search=search,
             include_deleted=include_deleted,
         )
-        return self._patiently(lambda: self._stub.ListRuns(request, metadata=self._meta, timeout=_TIMEOUT))
+        return self._patiently(lambda: self._stub.ListRuns(request, metadata=self._meta, timeout=self._timeout))
 
     def history(self, reference: str) -> list[pb.RunTransition]:
         request = pb.RunRef(run_id=reference)
-        answer = self._patiently(lambda: self._stub.GetRunHistory(request, metadata=self._meta, timeout=_TIMEOUT))
+        answer = self._patiently(lambda: self._stub.GetRunHistory(request, metadata=self._meta, timeout=self._timeout))
         return list(answer.transitions)
 
     def cancel(self, reference: str, reason: str = "") -> pb.Run:
         request = pb.CancelRunRequest(run_id=reference, reason=reason)
-        return self._patiently(lambda: self._stub.CancelRun(request, metadata=self._meta, timeout=_TIMEOUT))
+        return self._patiently(lambda: self._stub.CancelRun(request, metadata=self._meta, timeout=self._timeout))
 
     def pause(self, reference: str) -> pb.Run:
         request = pb.RunRef(run_id=reference)
-        return self._patiently(lambda: self._stub.PauseRun(request, metadata=self._meta, timeout=_TIMEOUT))
+        return self._patiently(lambda: self._stub.PauseRun(request, metadata=self._meta, timeout=self._timeout))
 
     def resume(self, reference: str) -> pb.Run:
         request = pb.RunRef(run_id=reference)
-        return self._patiently(lambda: self._stub.ResumeRun(request, metadata=self._meta, timeout=_TIMEOUT))
+        return self._patiently(lambda: self._stub.ResumeRun(request, metadata=self._meta, timeout=self._timeout))
 
     def delete(self, reference: str, *, purge: bool = False) -> pb.DeleteRunResponse:
         request = pb.DeleteRunRequest(run_id=reference, purge=purge)
-        return self._once(lambda: self._stub.DeleteRun(request, metadata=self._meta, timeout=_TIMEOUT))
+        return self._once(lambda: self._stub.DeleteRun(request, metadata=self._meta, timeout=self._timeout))
 
     def restore(self, reference: str) -> pb.Run:
         request = pb.RunRef(run_id=reference)
-        return self._once(lambda: self._stub.RestoreRun(request, metadata=self._meta, timeout=_TIMEOUT))
+        return self._once(lambda: self._stub.RestoreRun(request, metadata=self._meta, timeout=self._timeout))
 
     def watch(self, after_revision: int = 0) -> Iterator[pb.RunUpdate]:
         """Every run, then every change, until the daemon leaves."""
@@ -161,7 +175,7 @@ class TrainerClient:
         self, reference: str, tags: Sequence[str] = (), *, max_points: int = 1000, after_step: int = 0
     ) -> list[pb.MetricSeries]:
         request = pb.GetMetricsRequest(run_id=reference, tags=tags, max_points=max_points, after_step=after_step)
-        answer = self._patiently(lambda: self._stub.GetMetrics(request, metadata=self._meta, timeout=_TIMEOUT))
+        answer = self._patiently(lambda: self._stub.GetMetrics(request, metadata=self._meta, timeout=self._timeout))
         return list(answer.series)
 
     def stream(self, kind: str, reference: str, *, after_row: int = 0, follow: bool = False) -> Iterator[pb.RecordPage]:
@@ -184,15 +198,19 @@ class TrainerClient:
 
     def workers(self) -> pb.ListWorkersResponse:
         return self._patiently(
-            lambda: self._stub.ListWorkers(pb.ListWorkersRequest(), metadata=self._meta, timeout=_TIMEOUT)
+            lambda: self._stub.ListWorkers(pb.ListWorkersRequest(), metadata=self._meta, timeout=self._timeout)
         )
 
-    def health(self, timeout: float = _TIMEOUT) -> pb.Health:
-        return self._once(lambda: self._stub.GetHealth(pb.HealthRequest(), metadata=self._meta, timeout=timeout))
+    def health(self, timeout: float | None = None) -> pb.Health:
+        return self._once(
+            lambda: self._stub.GetHealth(pb.HealthRequest(), metadata=self._meta, timeout=timeout or self._timeout)
+        )
 
     def shutdown(self) -> int:
         """Ask the daemon to leave; how many runs go on without it."""
-        answer = self._once(lambda: self._stub.Shutdown(pb.ShutdownRequest(), metadata=self._meta, timeout=_TIMEOUT))
+        answer = self._once(
+            lambda: self._stub.Shutdown(pb.ShutdownRequest(), metadata=self._meta, timeout=self._timeout)
+        )
         return int(answer.live_runs)
 
     # ---- calls ---------------------------------------------------------------------------------------------------
@@ -205,12 +223,12 @@ class TrainerClient:
 
     def _patiently(self, call: Callable[[], T]) -> T:
         """Repeat a call that is safe to repeat while the daemon is away for a moment."""
-        deadline = time.monotonic() + _RETRY_SECONDS
+        deadline = time.monotonic() + self._patience
         while True:
             try:
                 return self._once(call)
             except DaemonAwayError:
-                if time.monotonic() > deadline:
+                if time.monotonic() >= deadline:
                     raise
                 time.sleep(0.2)
 

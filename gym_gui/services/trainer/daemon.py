@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 from contextlib import AsyncExitStack
@@ -10,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
-
-import logging
 
 from gym_gui.logging_config import log_constants as codes
 from gym_gui.logging_config.structured import log_event, write_structured_log
@@ -115,9 +114,7 @@ class TrainerDaemon:
             registry.close()
             raise
 
-    async def _wire(
-        self, storage: _Storage, target: str
-    ) -> tuple[WorkerRoster, TrainerOrchestrator, WarmPool]:
+    async def _wire(self, storage: _Storage, target: str) -> tuple[WorkerRoster, TrainerOrchestrator, WarmPool]:
         settings, paths = self._settings, self._paths
         bundles = BundleManager(paths, [REQUIREMENTS])
         roster = WorkerRoster(bundles)

@@ -40,7 +40,8 @@ def running_endpoint(paths: MosaicPaths) -> Endpoint | None:
 
 
 def start_daemon(paths: MosaicPaths, arguments: list[str] | None = None) -> Endpoint:
-    """Start a daemon that outlives us and wait until it answers. One that is being started by somebody else is as good."""
+    """Start a daemon that outlives us and wait until it answers. One that is being started by somebody else is as
+    good."""
     try:
         paths.logs.mkdir(parents=True, exist_ok=True)
         log_path = paths.logs / "daemon.out"
@@ -106,6 +107,8 @@ def stop_daemon(paths: MosaicPaths) -> bool:
     deadline = time.monotonic() + _STOP_SECONDS
     while holder(paths.lock_file) is not None:
         if time.monotonic() > deadline:
-            raise WorldError(f"the trainer daemon (process {held['pid']}) does not stop; `kill -9 {held['pid']}` is safe")
+            raise WorldError(
+                f"the trainer daemon (process {held['pid']}) does not stop; `kill -9 {held['pid']}` is safe"
+            )
         time.sleep(0.05)
     return True

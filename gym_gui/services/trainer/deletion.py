@@ -1,4 +1,5 @@
-"""Deleting runs: to the trash first, from where they come back; for good when purged or when their time there is over."""
+"""Deleting runs: to the trash first, from where they come back; for good when purged or when their time there is
+over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""From an accepted run to the command that starts its worker: folders, config files, interpreter, command, environment."""
+"""From an accepted run to the command that starts its worker: folders, config files, interpreter, command,
+environment."""
 
 from __future__ import annotations
 

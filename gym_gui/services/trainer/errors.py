@@ -1,17 +1,17 @@
 """What can go wrong in the trainer.
 
-    TrainerError                     every error of ours; str() is a sentence for a person
-    ├── RefusedError                 the caller asked for what cannot be; nothing changed
-    │   ├── UnknownRunError
-    │   ├── AuthenticationError
-    │   └── WrongStateError
-    ├── WorldError                   the machine failed us; may work again later
-    │   ├── StorageFullError
-    │   ├── RegistryCorruptError
-    │   ├── LaunchError
-    │   ├── AlreadyRunningError
-    │   └── CannotListenError
-    └── IllegalMoveError             a bug of ours: a move that the table of states forbids
+TrainerError                     every error of ours; str() is a sentence for a person
+├── RefusedError                 the caller asked for what cannot be; nothing changed
+│   ├── UnknownRunError
+│   ├── AuthenticationError
+│   └── WrongStateError
+├── WorldError                   the machine failed us; may work again later
+│   ├── StorageFullError
+│   ├── RegistryCorruptError
+│   ├── LaunchError
+│   ├── AlreadyRunningError
+│   └── CannotListenError
+└── IllegalMoveError             a bug of ours: a move that the table of states forbids
 """
 
 from __future__ import annotations

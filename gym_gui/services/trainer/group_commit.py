@@ -1,7 +1,8 @@
 """One SQLite connection, one writing thread, many writers per commit.
 
-SQLite allows one writer; an fsync costs milliseconds. So every write is an operation handed to the writing thread, which
-runs all that wait in one transaction and answers each after the commit. An operation that raises is rolled back alone.
+SQLite allows one writer; an fsync costs milliseconds. So every write is an operation handed to the writing thread,
+which runs all that wait in one transaction and answers each after the commit. An operation that raises is rolled back
+alone.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class GroupCommitter:
             result = operation(self._connection)
         except sqlite3.OperationalError:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the caller of this one operation
             self._connection.execute("ROLLBACK TO one")
             self._connection.execute("RELEASE one")
             return None, error

@@ -1,4 +1,5 @@
-"""What has to be done now and then: rotate logs, refresh the registry's copy, empty the trash, drop idle fork servers."""
+"""What has to be done now and then: rotate logs, refresh the registry's copy, empty the trash, drop idle fork
+servers."""
 
 from __future__ import annotations
 

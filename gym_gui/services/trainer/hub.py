@@ -1,9 +1,9 @@
 """The telemetry hub: the one door through which records enter, and the place from which watchers are served.
 
 Records come in from the wire (:meth:`TelemetryHub.publish`) or, for a worker that is gone, from its outbox on disk
-(:meth:`TelemetryHub.drain`). Both store first and tell afterwards. Watchers read the store from their own cursor and are
-only woken here; so a slow watcher costs itself its freshness and nobody else anything. A credit-gated live fan-out
-attaches here, behind :meth:`TelemetryHub._tell`.
+(:meth:`TelemetryHub.drain`). Both store first and tell afterwards. Watchers read the store from their own cursor and
+are only woken here; so a slow watcher costs itself its freshness and nobody else anything. A credit-gated live
+fan-out attaches here, behind :meth:`TelemetryHub._tell`.
 """
 
 from __future__ import annotations

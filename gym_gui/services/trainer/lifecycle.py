@@ -1,7 +1,7 @@
 """The life of a run, decided purely: run + event → run + transitions + instructions. No I/O, no clock, no async.
 
-Every decision goes through :func:`decide`. A run becomes TERM only through :class:`Gone`, which is raised when no process
-of it is left and its outbox is read to the end; until then a settled fate is kept as a *verdict*.
+Every decision goes through :func:`decide`. A run becomes TERM only through :class:`Gone`, which is raised when no
+process of it is left and its outbox is read to the end; until then a settled fate is kept as a *verdict*.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mosaic_protocol import events as ev
 from mosaic_protocol.process_identity import ProcessIdentity
 from mosaic_protocol.states import LIVE_STATES, SETTLED_STATES, Desired, Outcome, RunState, is_legal
 
-# ---- events ------------------------------------------------------------------------------------------------------------
+# ---- events --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ LifecycleEvent: TypeAlias = (
     | Gone
 )
 
-# ---- instructions ------------------------------------------------------------------------------------------------------
+# ---- instructions --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ class Decision:
         return bool(self.transitions)
 
 
-# ---- deciding ----------------------------------------------------------------------------------------------------------
+# ---- deciding ------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -236,7 +236,8 @@ class _Draft:
 
 def decide(run: RunRecord, event: LifecycleEvent) -> Decision:
     """What follows from an event. Raises :class:`WrongStateError` for requests that cannot be, and
-    :class:`IllegalMoveError` when the table of states would be broken. Late news about a finished run changes nothing."""
+    :class:`IllegalMoveError` when the table of states would be broken. Late news about a finished run changes
+    nothing."""
     if run.is_over and not isinstance(event, CancelRequested | PauseRequested | ResumeRequested):
         return Decision(run)
     draft = _Draft(run, _cause_of(event))
@@ -244,7 +245,7 @@ def decide(run: RunRecord, event: LifecycleEvent) -> Decision:
     return draft.decision()
 
 
-def _handle(draft: _Draft, event: LifecycleEvent) -> None:
+def _handle(draft: _Draft, event: LifecycleEvent) -> None:  # noqa: C901 - one flat table of events
     match event:
         case Launching():
             _launching(draft, event)
@@ -444,7 +445,7 @@ def _gone(draft: _Draft, event: Gone) -> None:
     draft.conclude(verdict.outcome, verdict.sentence)
 
 
-# ---- outcomes that speak -----------------------------------------------------------------------------------------------
+# ---- outcomes that speak -------------------------------------------------------------------------
 
 
 def describe_exit(status: int) -> str:

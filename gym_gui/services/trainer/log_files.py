@@ -1,7 +1,8 @@
 """A run's log files: rotated while its worker writes to them, followed by watchers, quoted when a run fails.
 
 The worker writes straight into ``stdout.log`` and ``stderr.log`` (appending), so logs survive the daemon's death. The
-daemon rotates by copying a grown file to ``<name>.1`` and cutting the original; appending writers go on at its beginning.
+daemon rotates by copying a grown file to ``<name>.1`` and cutting the original; appending writers go on at its
+beginning.
 """
 
 from __future__ import annotations
@@ -68,6 +69,10 @@ class LogFollower:
         content = _read_from(self.path, 0)
         wanted = content.splitlines(keepends=True)[-lines:]
         self.offset = len(content) - sum(map(len, wanted))
+
+    def read_new(self) -> list[bytes]:
+        """What came since the last call."""
+        return list(self.new_data())
 
     def new_data(self) -> Iterator[bytes]:
         """What came since the last call, in chunks."""

@@ -1,7 +1,7 @@
 """The orchestrator: applies lifecycle decisions to runs, durably first, then for real.
 
-Every change of a run goes through :meth:`TrainerOrchestrator.apply`: decide purely, commit, then act. Requests of people
-fail when they cannot be stored; events of the world (an exit, a deadline) are retried until they can.
+Every change of a run goes through :meth:`TrainerOrchestrator.apply`: decide purely, commit, then act. Requests of
+people fail when they cannot be stored; events of the world (an exit, a deadline) are retried until they can.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from gym_gui.services.trainer.errors import (
 )
 from gym_gui.services.trainer.executor import Executor, WorkerHandle
 from gym_gui.services.trainer.hub import TelemetryHub
-from gym_gui.services.trainer.tracked_run import TrackedRun
 from gym_gui.services.trainer.log_files import stderr_summary
 from gym_gui.services.trainer.run_queue import Demand, Reservation, RunQueue
 from gym_gui.services.trainer.run_record import RunRecord
 from gym_gui.services.trainer.run_registry import RunRegistry
 from gym_gui.services.trainer.settings import TrainerSettings
+from gym_gui.services.trainer.tracked_run import TrackedRun
 from gym_gui.services.trainer.validation.train_config import validate_train_run_config
 from gym_gui.services.trainer.watchdog import Moment, overdue
 from mosaic_protocol import events as ev
@@ -213,8 +213,14 @@ class TrainerOrchestrator:
         for move in decision.transitions:
             code = codes.LOG_RUN_ENDED if move.target is RunState.TERM else codes.LOG_RUN_TRANSITION
             log_event(
-                logger, code, run_id=run.run_id, origin=move.origin, target=move.target, cause=move.cause,
-                detail=move.detail, outcome=run.outcome,
+                logger,
+                code,
+                run_id=run.run_id,
+                origin=move.origin,
+                target=move.target,
+                cause=move.cause,
+                detail=move.detail,
+                outcome=run.outcome,
             )
         self._announce()
 
@@ -457,5 +463,3 @@ def _close_manifest(paths: MosaicPaths, run: RunRecord) -> None:
 
 def _one_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:500]
-
-

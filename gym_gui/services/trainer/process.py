@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 
 from gym_gui.logging_config import log_constants as codes
 from gym_gui.logging_config.structured import log_event
@@ -72,7 +71,9 @@ class LocalExecutor(Executor):
             for process in living:
                 process_sweep.send_signal(process, signal.SIGKILL)
             if time.monotonic() - began > _STUBBORN_AFTER:
-                log_event(logger, codes.LOG_TRAINER_STUBBORN_PROCESS, run_id=handle.run_id, pids=[p.pid for p in living])
+                log_event(
+                    logger, codes.LOG_TRAINER_STUBBORN_PROCESS, run_id=handle.run_id, pids=[p.pid for p in living]
+                )
                 began = time.monotonic()
             await asyncio.sleep(pause)
             pause = min(0.5, pause * 2)
@@ -108,8 +109,12 @@ async def _wait_until_gone(process: ProcessIdentity) -> None:
 async def _readable(descriptor: int) -> None:
     """A pidfd becomes readable when its process ends."""
     loop = asyncio.get_running_loop()
-    ended = loop.create_future()
-    settle: Callable[[], None] = lambda: ended.done() or ended.set_result(None)  # noqa: E731
+    ended: asyncio.Future[None] = loop.create_future()
+
+    def settle() -> None:
+        if not ended.done():
+            ended.set_result(None)
+
     loop.add_reader(descriptor, settle)
     try:
         await ended

@@ -36,9 +36,7 @@ def processes_of(handle: WorkerHandle) -> list[ProcessIdentity]:
     table = {process.pid: process for process in _all_processes() if _may_belong(process, handle.process)}
     found = {pid for pid, process in table.items() if _is_marked(process, handle, table)}
     _add_descendants(found, table)
-    return [
-        ProcessIdentity(pid, table[pid].start_ticks, boot_id()) for pid in sorted(found) if not table[pid].dead
-    ]
+    return [ProcessIdentity(pid, table[pid].start_ticks, boot_id()) for pid in sorted(found) if not table[pid].dead]
 
 
 def send_signal(process: ProcessIdentity, number: signal.Signals) -> bool:

@@ -1,4 +1,5 @@
-"""Taking up what an earlier daemon left: queued runs wait again, live ones are re-adopted or closed, none starts twice."""
+"""Taking up what an earlier daemon left: queued runs wait again, live ones are re-adopted or closed, none starts
+twice."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Which workers there are and whether they could start now. Manifests are read anew when somebody asks, but not for every
-one of a burst of requests."""
+"""Which workers there are and whether they could start now. Manifests are read anew when somebody asks, but not for
+every one of a burst of requests."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import functools
 import hmac
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, TypeAlias
 
 import grpc
 
@@ -47,8 +47,7 @@ _STATUS: list[tuple[type[Exception], grpc.StatusCode]] = [
     (WorldError, grpc.StatusCode.UNAVAILABLE),
 ]
 
-Context = grpc.aio.ServicerContext
-Servicer = TypeVar("Servicer")
+Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
 
 def bearer_token(context: Context) -> str:
@@ -67,9 +66,9 @@ class ClientTokenInterceptor(grpc.aio.ServerInterceptor):
 
     async def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any]]],
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]],
         handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler[Any, Any]:
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
         method = handler_call_details.method.rpartition("/")[2]
         shown = dict(handler_call_details.invocation_metadata or ()).get("authorization", "")
         shown_bytes = shown.encode() if isinstance(shown, str) else shown
@@ -77,7 +76,7 @@ class ClientTokenInterceptor(grpc.aio.ServerInterceptor):
             return await continuation(handler_call_details)
         log_event(logger, codes.LOG_RPC_UNAUTHENTICATED, method=method)
         handler = await continuation(handler_call_details)
-        return _refusing_like(handler)
+        return None if handler is None else _refusing_like(handler)
 
 
 async def _refuse(_: Any, context: Context) -> None:

@@ -1,8 +1,9 @@
 """The registry of runs: what it acknowledged is on disk.
 
-Contract: writes return after a commit with ``synchronous=FULL``; reads see every acknowledged write. All methods may be
-called from any thread; writes return futures, reads return values. Raises :class:`StorageFullError` (through the future)
-with nothing changed, and :class:`UnknownRunError` / :class:`RefusedError` for references that fit no run or several.
+Contract: writes return after a commit with ``synchronous=FULL``; reads see every acknowledged write. All methods may
+be called from any thread; writes return futures, reads return values. Raises :class:`StorageFullError` (through the
+future) with nothing changed, and :class:`UnknownRunError` / :class:`RefusedError` for references that fit no run or
+several.
 """
 
 from __future__ import annotations
@@ -11,11 +12,10 @@ import hashlib
 import sqlite3
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -91,7 +91,9 @@ class Query:
         if not self.include_deleted:
             clauses.append("deleted = 0")
         if self.search:
-            clauses.append("(" + " OR ".join(f"instr(lower({c}), ?)" for c in ("name", "run_id", "algo", "env_id")) + ")")
+            clauses.append(
+                "(" + " OR ".join(f"instr(lower({c}), ?)" for c in ("name", "run_id", "algo", "env_id")) + ")"
+            )
             values += [self.search.lower()] * 4
         return " AND ".join(clauses), values
 
@@ -220,9 +222,7 @@ def _decode(row: sqlite3.Row) -> RunRecord:
 
 
 def _decode_history(row: sqlite3.Row) -> HistoryRow:
-    transition = msgspec.convert(
-        {key: row[key] for key in ("origin", "target", "cause", "detail")}, Transition
-    )
+    transition = msgspec.convert({key: row[key] for key in ("origin", "target", "cause", "detail")}, Transition)
     reservation = msgspec.json.decode(row["reservation"], type=Reservation | None)
     return HistoryRow(row["revision"], row["run_id"], row["wall_time"], row["monotonic"], transition, reservation)
 

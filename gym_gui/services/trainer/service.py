@@ -124,7 +124,7 @@ class TrainerService(TrainerServiceServicer):
     async def GetMetrics(self, request: pb.GetMetricsRequest, context: Context) -> pb.GetMetricsResponse:
         run_id = self._find(request.run_id).run_id
         store, most = self._hub.store, min(request.max_points or 1000, _MOST_POINTS)
-        after = request.after_step if request.after_step else -1
+        after = request.after_step or -1
         tags = list(request.tags) or await asyncio.to_thread(store.tags, run_id)
         answer = pb.GetMetricsResponse()
         for tag in tags:
@@ -176,7 +176,7 @@ class TrainerService(TrainerServiceServicer):
         while not self._shutdown.is_set():
             over = self._orchestrator.current(run.run_id).is_over
             for source, follower in followers.items():
-                for data in await asyncio.to_thread(lambda f=follower: list(f.new_data())):
+                for data in await asyncio.to_thread(follower.read_new):
                     yield pb.LogChunk(source=source, data=data)
             if over or not request.follow:
                 return

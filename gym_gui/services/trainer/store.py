@@ -1,11 +1,11 @@
 """The durable store of what workers say: metrics, steps, episodes, lifecycle, artifacts. Each record exactly once.
 
-``records`` keeps every record in order of arrival, for watchers with a cursor; ``metrics`` keeps scalars by tag and step,
-for curves.
+``records`` keeps every record in order of arrival, for watchers with a cursor; ``metrics`` keeps scalars by tag and
+step, for curves.
 
-A stream's records are taken strictly in sequence: one transaction stores a batch and moves the stream's cursor, so a batch
-that comes twice is skipped and a gap is refused. ``synchronous=NORMAL``: after a power cut the last commits may be gone, and
-the cursor with them, so the worker's outbox fills the hole.
+A stream's records are taken strictly in sequence: one transaction stores a batch and moves the stream's cursor, so a
+batch that comes twice is skipped and a gap is refused. ``synchronous=NORMAL``: after a power cut the last commits may
+be gone, and the cursor with them, so the worker's outbox fills the hole.
 """
 
 from __future__ import annotations
@@ -166,7 +166,8 @@ class TelemetryStore:
     def series(self, run_id: str, tag: str, *, after_step: int, max_points: int) -> Series:
         """The newest points of one metric after a step, oldest first. Not-finite values come back as NaN."""
         condition = (
-            "run = (SELECT key FROM run_keys WHERE run_id = ?) AND tag = (SELECT key FROM tags WHERE name = ?) AND step > ?"
+            "run = (SELECT key FROM run_keys WHERE run_id = ?)"
+            " AND tag = (SELECT key FROM tags WHERE name = ?) AND step > ?"
         )
         values = (run_id, tag, after_step)
         total = int(self._query(f"SELECT count(*) FROM metrics WHERE {condition}", values)[0][0])
@@ -240,9 +241,7 @@ def _write_metrics(connection: sqlite3.Connection, run: int, stream: str, rows: 
             for tag, value in row.values.items()
         ],
     )
-    newest = {
-        tag: (row.step, row.values[tag]) for row in rows for tag in HEADLINE_TAGS if tag in row.values
-    }
+    newest = {tag: (row.step, row.values[tag]) for row in rows for tag in HEADLINE_TAGS if tag in row.values}
     connection.executemany(
         "INSERT OR REPLACE INTO headline VALUES (?, ?, ?, ?)",
         [(run, _tag_key(connection, tag), step, value) for tag, (step, value) in newest.items()],

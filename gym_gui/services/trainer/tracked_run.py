@@ -1,5 +1,5 @@
-"""What the daemon knows of an unfinished run beyond the durable record: clocks and wishes on their way. All of it can be
-lost and is built anew after a restart."""
+"""What the daemon knows of an unfinished run beyond the durable record: clocks and wishes on their way. All of it can
+be lost and is built anew after a restart."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Fork servers, one for each worker environment: started on demand, dropped when stale, idle or unwell.
 
-Warm starts are an optimisation that may fail at any time: every method degrades to "not available", and the executor then
-spawns the worker instead.
+Warm starts are an optimisation that may fail at any time: every method degrades to "not available", and the executor
+then spawns the worker instead.
 """
 
 from __future__ import annotations
@@ -226,5 +226,3 @@ def _watched_files(spec: LaunchSpec) -> Iterator[Path]:
             yield from (Path(entry) / package).rglob("*.py")
     yield from (Path(__file__).resolve().parents[3] / "mosaic_protocol").glob("*.py")
     yield from spec.python.parent.parent.glob("lib/python3*/site-packages")
-
-

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gym_gui.services.trainer.lifecycle import KillDue, LifecycleEvent, TimedOut, Unresponsive
-from gym_gui.services.trainer.tracked_run import TrackedRun
 from gym_gui.services.trainer.settings import TrainerSettings
+from gym_gui.services.trainer.tracked_run import TrackedRun
 from mosaic_protocol.run_config import Schedule
 from mosaic_protocol.states import Desired, RunState
 
@@ -38,7 +38,9 @@ def _silent(live: TrackedRun, settings: TrainerSettings, now: Moment) -> Lifecyc
             return Unresponsive(f"the worker did not register within {settings.handshake_seconds:g} s")
         return None
     if silence > settings.liveness_seconds:
-        return Unresponsive(f"the worker stopped answering: no heartbeat for {settings.liveness_seconds:g} s; it was ended")
+        return Unresponsive(
+            f"the worker stopped answering: no heartbeat for {settings.liveness_seconds:g} s; it was ended"
+        )
     return None
 
 

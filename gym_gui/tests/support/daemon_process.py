@@ -25,7 +25,7 @@ HANG_GUARD = 60.0
 T = TypeVar("T")
 
 
-def wait_for(what: str, probe: Callable[[], T], timeout: float = HANG_GUARD, interval: float = 0.02) -> T:
+def wait_for(what: str, probe: Callable[[], T | None], timeout: float = HANG_GUARD, interval: float = 0.02) -> T:
     """Poll until a probe returns something true; a failure names what was waited for."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
@@ -197,7 +197,9 @@ def toy_config(
         "run_name": name,
         "resources": {"cpus": {"requested": cpus}},
         "artifacts": {},
-        "metadata": {"worker": {"type": "toy", "module": "toy_worker.cli", "config": {"algo": "count", **worker_config}}},
+        "metadata": {
+            "worker": {"type": "toy", "module": "toy_worker.cli", "config": {"algo": "count", **worker_config}}
+        },
         "schedule": {
             "max_wallclock_minutes": max_wallclock_minutes,
             "max_stall_minutes": max_stall_minutes,

@@ -32,7 +32,11 @@ def _check_story(run_id: str, story: Sequence[HistoryRow]) -> None:
 
 def _check_ending(registry: RunRegistry, run_id: str, story: Sequence[HistoryRow]) -> None:
     run = registry.get(run_id)
-    endings = [row for row in story if row.transition.target in TERMINAL_STATES and row.transition.origin is not row.transition.target]
+    endings = [
+        row
+        for row in story
+        if row.transition.target in TERMINAL_STATES and row.transition.origin is not row.transition.target
+    ]
     over = run.state in TERMINAL_STATES
     assert len(endings) == int(over), f"{run_id}: {len(endings)} endings, state {run.state}"
     assert (run.outcome is not None) == over, f"{run_id}: {run.state} with outcome {run.outcome}"

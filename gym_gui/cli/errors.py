@@ -1,0 +1,141 @@
+"""How the command line fails: the exit codes, one sentence on stderr, one JSON object on stdout for ``--json``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Sequence
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gym_gui.services.trainer.errors import RefusedError, TrainerError
+from mosaic_protocol.states import Outcome
+
+DEBUG_VARIABLE = "MOSAIC_DEBUG"
+
+
+class ExitCode(IntEnum):
+    """What scripts can rely on."""
+
+    OK = 0
+    FAILED = 1
+    REFUSED = 2
+    NO_SUCH_RUN = 3
+    DAEMON_AWAY = 4
+    CANCELED = 5
+    TIMED_OUT = 6
+    LOST = 7
+    INTERRUPTED = 130
+    PIPE_CLOSED = 141
+
+
+_OUTCOMES = {
+    Outcome.COMPLETED: ExitCode.OK,
+    Outcome.FAILED: ExitCode.FAILED,
+    Outcome.CANCELED: ExitCode.CANCELED,
+    Outcome.TIMED_OUT: ExitCode.TIMED_OUT,
+    Outcome.LOST: ExitCode.LOST,
+}
+
+# The names of gRPC statuses, as text so that gRPC need not be imported to look at an error.
+_STATUSES = {
+    "NOT_FOUND": ExitCode.NO_SUCH_RUN,
+    "INVALID_ARGUMENT": ExitCode.REFUSED,
+    "FAILED_PRECONDITION": ExitCode.REFUSED,
+    "UNAUTHENTICATED": ExitCode.REFUSED,
+    "PERMISSION_DENIED": ExitCode.REFUSED,
+    "UNAVAILABLE": ExitCode.DAEMON_AWAY,
+    "DEADLINE_EXCEEDED": ExitCode.DAEMON_AWAY,
+}
+
+
+class CliError(Exception):
+    """A failure with its exit code; ``str()`` is a sentence for a person, ``facts`` go into the JSON object."""
+
+    def __init__(self, sentence: str, code: ExitCode, **facts: Any) -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.facts = facts
+
+    def as_json(self) -> dict[str, Any]:
+        return {"message": str(self), "kind": self.code.name.lower(), "exit_code": int(self.code), **self.facts}
+
+
+def code_for_outcome(outcome: str) -> ExitCode:
+    """The exit code of a run that is over; an outcome that a newer daemon invented is a failure."""
+    try:
+        return _OUTCOMES[Outcome(outcome)]
+    except ValueError:
+        return ExitCode.FAILED
+
+
+def translated(error: Exception) -> CliError | None:
+    """A failure that was to be expected, in our words; None for a bug."""
+    match error:
+        case CliError():
+            return error
+        case click.UsageError():
+            return CliError(_usage_sentence(error), ExitCode.REFUSED)
+        case click.ClickException():
+            return CliError(error.format_message(), ExitCode.FAILED)
+        case RefusedError():
+            return CliError(str(error), ExitCode.REFUSED)
+        case TrainerError():
+            return CliError(str(error), _STATUSES.get(getattr(error, "status", ""), ExitCode.FAILED))
+    return None
+
+
+def _usage_sentence(error: click.UsageError) -> str:
+    message = error.format_message().rstrip(".")
+    command = error.ctx.command_path if error.ctx is not None else "mosaic"
+    if message[:2].istitle():
+        message = message[0].lower() + message[1:]
+    return f"{message}. See `{command} --help`."
+
+
+def report(error: CliError, *, as_json: bool) -> int:
+    """Tell a failure; its exit code."""
+    click.echo(f"mosaic: {error}", err=True)
+    if as_json:
+        click.echo(json.dumps({"error": error.as_json()}))
+    return int(error.code)
+
+
+def report_crash(error: Exception, home: Path, *, as_json: bool) -> int:
+    """Tell a bug of ours in one sentence and keep the traceback where it can be found."""
+    if os.environ.get(DEBUG_VARIABLE, "0") not in ("", "0"):
+        traceback.print_exception(error)
+    file = _keep_traceback(error, home)
+    where = f"the details are in {file}" if file else f"set {DEBUG_VARIABLE}=1 to see the details"
+    sentence = f"this should not have happened ({type(error).__name__}): {where}"
+    return report(CliError(sentence, ExitCode.FAILED), as_json=as_json)
+
+
+def _keep_traceback(error: Exception, home: Path) -> Path | None:
+    """Write a crash file below the data root, else where temporary files go. It holds no command line: that may
+    carry what nobody should store."""
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    text = f"Python {sys.version}\n\n{''.join(traceback.format_exception(error))}"
+    for folder in (home / "logs" / "cli", Path(tempfile.gettempdir())):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            file = folder / f"mosaic-crash-{stamp}-{os.getpid()}.txt"
+            file.write_text(text)
+            return file
+        except OSError:
+            continue
+    return None
+
+
+def wants_json(arguments: Sequence[str]) -> bool:
+    """Whether ``--json`` was asked for, also on a command line that cannot be parsed. What follows ``--`` is the
+    script's."""
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "--json" in own

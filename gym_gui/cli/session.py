@@ -1,0 +1,131 @@
+"""What every command shares: the data root, the way to the daemon, and which run a word means."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gym_gui.cli.errors import CliError, ExitCode
+from gym_gui.services.trainer.errors import WorldError
+from mosaic_protocol.paths import MosaicPaths, default_root
+
+if TYPE_CHECKING:
+    from gym_gui.services.trainer.client import TrainerClient
+    from mosaic_protocol.proto import trainer_pb2 as pb
+
+NEWEST = "last"
+"""The word that means the newest run wherever a run is expected."""
+
+_SLOW_SECONDS = 0.3
+
+
+@dataclass(frozen=True)
+class CliSession:
+    """One invocation of the command line."""
+
+    paths: MosaicPaths
+
+    @classmethod
+    def at(cls, home: str | None) -> CliSession:
+        return cls(MosaicPaths(Path(home).expanduser().absolute() if home else default_root()))
+
+    @contextmanager
+    def client(self) -> Iterator[TrainerClient]:
+        """A connection to the daemon, which is started when none runs."""
+        from gym_gui.services.trainer.client import TrainerClient
+
+        with self.reaching_daemon(), notice_when_slow("starting the trainer daemon…"):
+            client = TrainerClient.connect(self.paths)
+        with client:
+            yield client
+
+    def impatient_client(self, timeout: float = 30.0) -> TrainerClient | None:
+        """A connection to a daemon that runs, None when none does. Its calls report at once that it is away."""
+        if not self.daemon_runs():
+            return None
+        from gym_gui.services.trainer.client import DaemonAwayError, TrainerClient
+
+        try:
+            return TrainerClient.connect(self.paths, start=False, patience=0.0, timeout=timeout)
+        except (DaemonAwayError, OSError):
+            return None
+
+    def daemon_runs(self) -> bool:
+        """Whether a daemon holds the lock of this data root. Imports no gRPC."""
+        from gym_gui.services.trainer.instance_lock import holder
+
+        try:
+            return "target" in (holder(self.paths.lock_file) or {})
+        except OSError:
+            return False
+
+    @contextmanager
+    def reaching_daemon(self) -> Iterator[None]:
+        """Failures in here mean that there is no daemon to talk to."""
+        try:
+            yield
+        except WorldError as error:
+            raise CliError(str(error), ExitCode.DAEMON_AWAY) from error
+        except OSError as error:
+            sentence = f"cannot use {self.paths.root} for data: {error.strerror or error}. "
+            advice = "Set MOSAIC_HOME or --home to a folder you can write to."
+            raise CliError(sentence + advice, ExitCode.DAEMON_AWAY) from error
+
+
+def run_id_for(client: TrainerClient, reference: str, *, deleted: bool = False) -> str:
+    """What to send for a word that means a run; the daemon knows ids, parts of them and names.
+
+    ``deleted`` makes the newest run mean the newest one in the trash.
+    """
+    if reference != NEWEST:
+        return reference
+    newest = _newest_deleted(client) if deleted else next(iter(client.runs(size=1).runs), None)
+    if newest is None:
+        missing = "there is nothing in the trash" if deleted else "there are no runs yet"
+        raise CliError(f"{missing}: `mosaic runs` lists what there is", ExitCode.NO_SUCH_RUN)
+    return newest.run_id
+
+
+def _newest_deleted(client: TrainerClient) -> pb.Run | None:
+    listed = client.runs(size=1000, include_deleted=True).runs
+    return next((run for run in listed if run.deleted), None)
+
+
+@contextmanager
+def notice_when_slow(sentence: str, after: float = _SLOW_SECONDS) -> Iterator[None]:
+    """Say on stderr what takes so long, once it does."""
+    timer = threading.Timer(after, lambda: click.echo(sentence, err=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def program() -> str:
+    """What to type to reach this command: "mosaic" when the shell finds it, else the path that was typed."""
+    typed = Path(sys.argv[0])
+    if typed.name != "mosaic":
+        return "mosaic"
+    found = shutil.which("mosaic")
+    if found and os.path.realpath(found) == os.path.realpath(typed):
+        return "mosaic"
+    return shortest_path(typed.absolute())
+
+
+def shortest_path(path: Path) -> str:
+    """A path as a person would type it here."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return str(path)
