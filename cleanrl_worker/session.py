@@ -57,7 +57,7 @@ class TrainingSession:
         self.stop_requested = False
         self.checkpoint_requested = False
         self._args, self._algo = dict(args), algo
-        self._step = 0
+        self._step, self._total_steps = 0, math.inf
         self._asked: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._attention = False
         self._may_go = self._stop_announced = False
@@ -89,6 +89,7 @@ class TrainingSession:
 
     def begin(self, total_steps: int) -> None:
         """Call right before the first environment step. Blocks until the supervisor says go, or stop."""
+        self._total_steps = total_steps
         if self._supervisor is not None:
             self._supervisor.tell(at="ready")
             while not (self._may_go or self.stop_requested):
@@ -125,7 +126,7 @@ class TrainingSession:
     ) -> Path:
         """Write a checkpoint (see :func:`checkpoints.save`), which also answers a request for one."""
         self._step = step
-        if self.stop_requested:
+        if self._stopped_early:
             self._announce_stop()
         path = checkpoints.save(
             self.checkpoint_dir,
@@ -150,7 +151,7 @@ class TrainingSession:
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
         if not failed:
-            self._tell(at="stopped" if self.stop_requested else "done", step=self._step)
+            self._tell(at="stopped" if self._stopped_early else "done", step=self._step)
         if self._supervisor is not None:
             self._supervisor.close()
 
@@ -161,6 +162,11 @@ class TrainingSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close(failed=error is not None)
+
+    @property
+    def _stopped_early(self) -> bool:
+        """Whether a stop changed anything: one that comes after the last step does not."""
+        return self.stop_requested and self._step < self._total_steps
 
     def _to_tensorboard(self, writer: SummaryWriter, step: int, numbers: Mapping[str, float]) -> None:
         try:

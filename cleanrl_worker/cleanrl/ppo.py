@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -483,10 +484,9 @@ def main() -> int:
     args = tyro.cli(Args, description=__doc__)
     try:
         check(args)
-        envs = make_envs(args)
-        with TrainingSession.open(dataclasses.asdict(args), algo="ppo") as session:
-            train(args, envs, session)
-        envs.close()
+        with closing(make_envs(args)) as envs:
+            with TrainingSession.open(dataclasses.asdict(args), algo="ppo") as session:
+                train(args, envs, session)
     except UsageError as error:
         print(f"ppo: {error}", file=sys.stderr)
         return 2

@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from gym_gui.services.trainer.bundles import BundleInfo, BundleManager
+from gym_gui.services.trainer.bundles import NAMED_IN_ADVICE, BundleInfo, BundleManager
 from gym_gui.services.trainer.errors import TrainerError
 from gym_gui.services.trainer.gpu import GpuProbe, probe_gpus
 from gym_gui.services.trainer.host import disk_free
@@ -24,7 +24,7 @@ MINIMUM_PYTHON = (3, 11)
 DISK_WARN_BYTES = 2 * 1024**3
 DISK_FAIL_BYTES = 200 * 1024**2
 OPEN_FILES_WANTED = 1024
-TORCH_BUNDLE = "cleanrl"
+TORCH_BUNDLE = "cleanrl_worker"
 
 Status = Literal["ok", "warn", "fail"]
 DaemonProbe = Callable[[], "str | Exception"]
@@ -176,7 +176,9 @@ def _bundle(info: BundleInfo) -> Check:
     if info.status == "ready":
         return Check(identity, title, "ok", f"Its environment is ready: {info.python}")
     what = "Its environment is out of date" if info.status == "stale" else "Not ready"
-    detail = f"{what}: {'; '.join(info.missing[:3])}"
+    named = ", ".join(info.missing[:NAMED_IN_ADVICE])
+    more = len(info.missing) - NAMED_IN_ADVICE
+    detail = f"{what}: it lacks {named}" + (f" and {more} more" if more > 0 else "")
     return Check(identity, title, "warn", detail, f"mosaic bundles install {info.name}")
 
 

@@ -194,9 +194,7 @@ def test_the_hash_depends_on_python_and_platform(home: Home, monkeypatch: pytest
         ("x @ https://me:secret@host/x.whl\n", "has a password in the address of x"),
     ],
 )
-def test_a_line_that_cannot_be_honoured_is_refused_with_a_sentence(
-    home: Home, text: str, sentence: str
-) -> None:
+def test_a_line_that_cannot_be_honoured_is_refused_with_a_sentence(home: Home, text: str, sentence: str) -> None:
     with pytest.raises(BundleError) as caught:
         bundles.read_bundle("tiny", home.write(text))
     assert sentence in str(caught.value)
@@ -262,12 +260,12 @@ def site(tmp_path: Path) -> Path:
     [
         ("torch==2.13.0", []),
         ("Torch>=2,<3", []),
-        ("torch==2.12.0", ["torch==2.12.0 is wanted but 2.13.0+cpu is installed"]),
-        ("torch==2.13.0+cu130", ["torch==2.13.0+cu130 is wanted but 2.13.0+cpu is installed"]),
+        ("torch==2.12.0", ["torch==2.12.0 (not 2.13.0+cpu)"]),
+        ("torch==2.13.0+cu130", ["torch==2.13.0+cu130 (not 2.13.0+cpu)"]),
         ("game_kit==1.4.0", []),
-        ("game-kit[audio]==1.4.0", ["sound==9 is not installed"]),
+        ("game-kit[audio]==1.4.0", ["sound==9"]),
         ("absent==1; python_version < '3'", []),
-        ("absent==1; python_version >= '3'", ["absent==1 is not installed"]),
+        ("absent==1; python_version >= '3'", ["absent==1"]),
     ],
 )
 def test_pins_markers_extras_and_local_versions_are_honoured(site: Path, line: str, found: list[str]) -> None:
@@ -306,9 +304,7 @@ def test_a_torch_without_an_exact_pin_is_not_installed(home: Home, line: str) ->
     assert home.environments() == []
 
 
-def test_too_little_disk_space_is_told_before_anything_is_built(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_little_disk_space_is_told_before_anything_is_built(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bundles, "disk_free", lambda path: 100_000_000)
     home.write(SECOND)
     with pytest.raises(BundleError, match=r"needs 0\.5 GB free .* 0\.1 GB"):
@@ -324,9 +320,7 @@ def test_torch_needs_more_disk_space(home: Home, monkeypatch: pytest.MonkeyPatch
         home.manager().install("tiny", lambda text: None)
 
 
-def test_two_installations_of_one_bundle_exclude_each_other(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_installations_of_one_bundle_exclude_each_other(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bundles, "_LOCK_PATIENCE", 0.1)
     home.write(SECOND)
     home.paths.venvs.mkdir(parents=True)

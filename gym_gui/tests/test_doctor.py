@@ -29,7 +29,7 @@ class Patient:
         self.paths = MosaicPaths(directory / "var")
         self.requirements = directory / "requirements"
         self.requirements.mkdir()
-        self.write("cleanrl", "packaging\n")
+        self.write("cleanrl_worker", "packaging\n")
         self.gpu = NO_GPU
 
     def write(self, name: str, text: str) -> None:
@@ -59,7 +59,7 @@ def test_a_healthy_host_has_no_finding_but_ok(patient: Patient) -> None:
         "token",
         "gpu",
         "torch",
-        "bundle-cleanrl",
+        "bundle-cleanrl_worker",
         "daemon",
     ]
     assert {check.status for check in found.values()} == {"ok"}
@@ -78,9 +78,7 @@ def test_every_finding_that_is_not_ok_has_a_fix_and_every_ok_one_has_none(
     assert [check.id for check in found if bool(check.fix) == (check.status == "ok")] == []
 
 
-@pytest.mark.parametrize(
-    ("free", "status"), [(100 * GIB, "ok"), (2 * GIB - 1, "warn"), (200 * 1024**2 - 1, "fail")]
-)
+@pytest.mark.parametrize(("free", "status"), [(100 * GIB, "ok"), (2 * GIB - 1, "warn"), (200 * 1024**2 - 1, "fail")])
 def test_little_disk_space_warns_and_hardly_any_fails(
     patient: Patient, monkeypatch: pytest.MonkeyPatch, free: int, status: str
 ) -> None:
@@ -158,16 +156,14 @@ def test_an_old_python_fails(patient: Patient, monkeypatch: pytest.MonkeyPatch) 
     assert check.fix == "python99.0 -m venv .venv"
 
 
-def test_torch_of_the_managed_environment_comes_first(
-    patient: Patient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_torch_of_the_managed_environment_comes_first(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
     record = {"python": "/venvs/cleanrl/bin/python", "requirements": ["numpy==2", "torch==2.13.0+cu130"]}
     monkeypatch.setattr(BundleManager, "bundle_record", lambda self, bundle: record)
     assert patient.checks()["torch"].detail == "torch 2.13.0+cu130 in /venvs/cleanrl/bin/python"
 
 
 def test_torch_of_this_interpreter_is_found_without_a_bundle(patient: Patient) -> None:
-    (patient.requirements / "cleanrl.txt").unlink()
+    (patient.requirements / "cleanrl_worker.txt").unlink()
     assert patient.checks()["torch"].detail == f"torch 2.13.0+cpu in {sys.executable}"
 
 
@@ -179,7 +175,7 @@ def test_a_missing_torch_fails_with_the_command_that_installs_it(
 
     monkeypatch.setattr(metadata, "version", absent)
     check = patient.checks()["torch"]
-    assert (check.status, check.fix) == ("fail", "mosaic bundles install cleanrl")
+    assert (check.status, check.fix) == ("fail", "mosaic bundles install cleanrl_worker")
 
 
 def test_a_bundle_that_is_not_installed_warns_and_a_broken_one_fails(patient: Patient) -> None:
@@ -218,9 +214,6 @@ def test_a_daemon_probe_that_raises_is_a_finding_too(patient: Patient) -> None:
 
 
 def test_the_doctor_imports_neither_qt_nor_torch() -> None:
-    code = (
-        "import sys, gym_gui.services.doctor\n"
-        "print({'PyQt6', 'torch', 'gymnasium', 'numpy'} & sys.modules.keys())"
-    )
+    code = "import sys, gym_gui.services.doctor\nprint({'PyQt6', 'torch', 'gymnasium', 'numpy'} & sys.modules.keys())"
     shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert shown.stdout.strip() == "set()"

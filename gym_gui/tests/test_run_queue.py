@@ -200,9 +200,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.made += 1
         return f"run-{self.made}"
 
-    @rule(
-        cpus=st.integers(0, 7), memory=st.integers(0, 7), gpus=st.integers(0, 4), mandatory=st.integers(0, 4)
-    )
+    @rule(cpus=st.integers(0, 7), memory=st.integers(0, 7), gpus=st.integers(0, 4), mandatory=st.integers(0, 4))
     def submit(self, cpus: int, memory: int, gpus: int, mandatory: int) -> None:
         asked, there, run_id = Demand(cpus, gpus, memory, mandatory), self.queue.capacity, self.new_id()
         possible = cpus <= there.cpus and memory <= there.memory_mb and mandatory <= len(there.gpus)

@@ -13,6 +13,10 @@ def test_a_mistyped_name_finds_the_one_that_was_meant(typed: str, meant: str) ->
     assert suggest.nearest(typed, ["dqn", "ppo", "ppo_continuous_action"]) == meant
 
 
+def test_capitals_do_not_hide_the_name_that_was_meant() -> None:
+    assert suggest.nearest("ppo", ["DQN", "PPO"]) == "PPO"
+
+
 def test_a_name_unlike_all_others_has_no_nearest() -> None:
     assert suggest.nearest("xyzzy", ["dqn", "ppo"]) is None
 

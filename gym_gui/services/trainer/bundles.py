@@ -152,7 +152,7 @@ def read_bundle(name: str, file: Path) -> Bundle:
 
 
 def unmet(requirements: Iterable[Requirement], find: Finder) -> list[str]:
-    """What is not satisfied by the distributions that ``find`` knows, each with what is there instead."""
+    """What is not satisfied by the distributions that ``find`` knows, with the version that is there instead."""
     return list(dict.fromkeys(line for one in requirements for line in _unmet(one, find, set())))
 
 
@@ -362,7 +362,7 @@ class _Build:
     def _finish(self) -> None:
         find = finder_in(self._directory)
         if missing := unmet(self._bundle.requirements, find):
-            raise BundleError(f"pip ended well but {missing[0]}: see {self._log}")
+            raise BundleError(f"pip ended well but did not install {missing[0]}: see {self._log}")
         marker = {
             "schema": 1,
             "bundle": self._bundle.name,
@@ -482,9 +482,9 @@ def _unmet(requirement: Requirement, find: Finder, seen: set[tuple[str, str]]) -
     wanted = f"{requirement.name}{requirement.specifier}"
     found = find(requirement.name)
     if found is None or not found.version:
-        yield f"{wanted} is not installed"
+        yield wanted
     elif not _accepts(requirement, found.version):
-        yield f"{wanted} is wanted but {found.version} is installed"
+        yield f"{wanted} (not {found.version})"
     else:
         for extra in sorted(requirement.extras):
             yield from _unmet_extra(found, extra, find, seen)
@@ -517,7 +517,7 @@ def _advice(name: str, missing: Sequence[str], *, outdated: bool) -> str:
     named = ", ".join(missing[:NAMED_IN_ADVICE])
     more = f" and {len(missing) - NAMED_IN_ADVICE} more" if len(missing) > NAMED_IN_ADVICE else ""
     why = "its environment was built from older requirements; " if outdated else ""
-    return f"The bundle {name} is not ready: {why}{named}{more}. Run `mosaic bundles install {name}`."
+    return f"The bundle {name} is not ready: {why}it lacks {named}{more}. Run `mosaic bundles install {name}`."
 
 
 def _finished(directory: Path) -> Environment | None:
@@ -573,7 +573,7 @@ def _point(link: Path, directory: Path) -> None:
     spare = link.with_name(f".{link.name}.link")
     spare.unlink(missing_ok=True)
     spare.symlink_to(directory.name)
-    os.replace(spare, link)
+    spare.replace(link)
 
 
 def _write_durably(path: Path, text: str) -> None:
@@ -582,4 +582,4 @@ def _write_durably(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(spare, path)
+    spare.replace(path)

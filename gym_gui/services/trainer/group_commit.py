@@ -67,7 +67,8 @@ class GroupCommitter:
         while (first := self._pending.get()) is not None:
             batch = [first]
             ending = self._collect(batch)
-            self._commit(batch)
+            # From here on a caller that hangs up can no longer cancel its write: it is either skipped or committed.
+            self._commit([item for item in batch if item[1].set_running_or_notify_cancel()])
             if ending:
                 return
 

@@ -42,7 +42,11 @@ class TelemetryHub:
         self._on_lifecycle = listener
 
     async def publish(self, batch: Batch) -> int:
-        """Store a batch, pass it on, and return the number up to which the stream is stored."""
+        """Store a batch, pass it on, and return the number up to which the stream is stored. A sender that hangs up
+        half-way does not keep what was stored from being passed on."""
+        return await asyncio.shield(self._publish(batch))
+
+    async def _publish(self, batch: Batch) -> int:
         stored = await asyncio.wrap_future(self.store.ingest(batch))
         for record in stored.fresh:
             await self._tell(batch, record)

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ulid import ULID
 
@@ -48,6 +48,7 @@ from mosaic_protocol.states import LIVE_STATES, Desired, RunState
 from mosaic_protocol.worker_manifest import WorkerManifest
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 _TICK = 0.25
 _SLEPT = 2.0
@@ -73,6 +74,7 @@ class TrainerOrchestrator:
         self.tracked: dict[str, TrackedRun] = {}
         """Every run that is not over, queued or live."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._deciding: set[asyncio.Task[Any]] = set()
         self._pumping = asyncio.Lock()
         self._changed = asyncio.Event()
         self._closing = False
@@ -88,6 +90,9 @@ class TrainerOrchestrator:
         config = validate_train_run_config(config_json, known_workers=workers)
         if sentence := self.queue.refusal(demand_of(config)):
             raise RefusedError(sentence)
+        return await self._to_the_end(self._accept(config, request_id))
+
+    async def _accept(self, config: RunConfig, request_id: str) -> tuple[RunRecord, bool]:
         run, known = await asyncio.wrap_future(self.registry.insert(_new_record(config), request_id))
         if not known:
             log_event(logger, codes.LOG_RUN_SUBMITTED, run_id=run.run_id, name=run.name, worker=run.worker_type)
@@ -164,6 +169,17 @@ class TrainerOrchestrator:
 
     async def apply(self, run_id: str, event: lc.LifecycleEvent) -> RunRecord:
         """Decide, commit, act; the run as it is then."""
+        return await self._to_the_end(self._apply(run_id, event))
+
+    async def _to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """Let work end that has begun, also when the client who asked for it hangs up: what is committed must have its
+        consequences."""
+        task = asyncio.ensure_future(work)
+        self._deciding.add(task)
+        task.add_done_callback(self._deciding.discard)
+        return await asyncio.shield(task)
+
+    async def _apply(self, run_id: str, event: lc.LifecycleEvent) -> RunRecord:
         live = self.tracked.get(run_id) or TrackedRun(self.registry.get(run_id))  # the latter is over
         async with live.lock:
             decision = self._decide(live.run, event)
@@ -428,7 +444,7 @@ class TrainerOrchestrator:
             pass
         for task in list(self._tasks):
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, *self._deciding, return_exceptions=True)
 
 
 def demand_of(config: RunConfig) -> Demand:

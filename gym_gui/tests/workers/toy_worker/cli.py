@@ -1,6 +1,8 @@
 """``python -m toy_worker.cli --config F``: counts steps, one metric each, and misbehaves as the config says.
 
-config keys: total_timesteps, step_seconds, misbehave (see ``_MISBEHAVIOURS``), at_step, metrics (bool), progress (bool)
+config keys: total_timesteps, step_seconds, misbehave (see ``_MISBEHAVIOURS``), at_step, metrics (bool), progress (bool),
+gate and gate_at (hold before that step until the file exists or a stop is wanted), tell_secrets (write the session's tokens
+to that file, for tests that look for leaks)
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from mosaic_protocol.states import Desired
 from mosaic_protocol.worker_client import WorkerSession
 
 
@@ -57,7 +60,33 @@ _MISBEHAVIOURS = {
     "kill_self": _kill_self,
     "ignore_stop": _ignore_stop,
     "grandchildren": _spawn_grandchildren,
+    "exit_revoked": _exit_revoked,
+    "hide_child": _hide_child,
 }
+
+
+def _exit_revoked() -> None:
+    """Leave with the status of a worker that found its launch revoked, although it had claimed it."""
+    os._exit(75)
+
+
+def _hide_child() -> None:
+    """A child with nothing of ours about it but the session it was born into, then a death by signal."""
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], env={}, cwd="/")
+    _kill_self()
+
+
+def _hold_at_gate(session: WorkerSession, gate: Path) -> None:
+    while not gate.exists() and session.desired is not Desired.STOP:
+        time.sleep(0.01)
+
+
+def _tell_secrets(session: WorkerSession, path: Path) -> None:
+    session.wait_registered(timeout=60.0)
+    secrets = {"launch": session.context.launch_token, "session": session._session_token}
+    draft = path.with_suffix(".draft")
+    draft.write_text(json.dumps(secrets))
+    draft.replace(path)
 
 
 def _work(session: WorkerSession, config: dict[str, Any]) -> None:
@@ -66,8 +95,12 @@ def _work(session: WorkerSession, config: dict[str, Any]) -> None:
     at_step, misbehave = int(config.get("at_step", 1)), config.get("misbehave")
     step = 0
     session.started(total_steps=total)
+    if config.get("tell_secrets"):
+        _tell_secrets(session, Path(config["tell_secrets"]))
     while session.safe_point(step) and step < total:
         step += 1
+        if config.get("gate") and step == int(config.get("gate_at", 1)):
+            _hold_at_gate(session, Path(config["gate"]))
         if config.get("metrics", True):
             session.metric(step, {"charts/episodic_return": float(step), "charts/SPS": 1.0 / max(pause, 1e-6)})
         if misbehave and step == at_step:

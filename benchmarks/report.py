@@ -1,0 +1,173 @@
+"""What was measured, against which target, and the page that tells it. Pure: no clock, no files, no processes."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median, quantiles
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    "≥": operator.ge,
+    "≤": operator.le,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """A bound that the median of a measurement must keep."""
+
+    relation: str
+    bound: float
+
+    def is_reached(self, value: float) -> bool:
+        """Not a number reaches nothing."""
+        return _COMPARISONS[self.relation](value, self.bound)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One figure: the samples behind it, and the target it has. Without a target it is for information."""
+
+    what: str
+    values: Sequence[float]
+    unit: str = ""
+    target: Target | None = None
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            raise ValueError(f"{self.what!r} was never measured")
+
+    @property
+    def median(self) -> float:
+        return median(self.values)
+
+    @property
+    def reached(self) -> bool | None:
+        """None where nothing is asked."""
+        return None if self.target is None else self.target.is_reached(self.median)
+
+    @property
+    def verdict(self) -> str:
+        return {None: "for information", True: "pass", False: "**short**"}[self.reached]
+
+    @property
+    def measured(self) -> str:
+        return figure(self.median, self.unit)
+
+    @property
+    def spread(self) -> str:
+        """Lowest to highest, and the middle half where there are enough samples to speak of one."""
+        if len(self.values) == 1:
+            return "once"
+        extent = f"{figure(min(self.values))} to {figure(max(self.values))} ({len(self.values)} times)"
+        if len(self.values) < 4:
+            return extent
+        low, _, high = quantiles(self.values, n=4, method="inclusive")
+        return f"{extent}, middle half {figure(low)} to {figure(high)}"
+
+
+@dataclass(frozen=True)
+class Section:
+    """All that one benchmark found. ``problem`` says why it could not be made, when it could not."""
+
+    name: str
+    title: str
+    method: str
+    lines: Sequence[Line] = ()
+    problem: str = ""
+
+    @property
+    def command(self) -> str:
+        return f'make bench ARGS="--only {self.name}"'
+
+
+def interleaved(pairs: int, first: Callable[[], T], second: Callable[[], T]) -> list[tuple[T, T]]:
+    """Measure two things in the order ABBA ABBA …, so that a machine that drifts favours neither."""
+    measured = []
+    for number in range(pairs):
+        if number % 2 == 0:
+            measured.append((first(), second()))
+        else:
+            later = second()
+            measured.append((first(), later))
+    return measured
+
+
+def ratios(pairs: Sequence[tuple[float, float]]) -> list[float]:
+    """First by second, pair by pair: what both suffered alike cancels out."""
+    return [first / second for first, second in pairs]
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The value that ``percent`` of a hundred values do not exceed, by nearest rank."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
+
+
+def figure(value: float, unit: str = "") -> str:
+    """A number with three significant digits, or all of its whole ones, and its unit."""
+    if math.isfinite(value) and value != 0:
+        decimals = max(0, 2 - math.floor(math.log10(abs(value))))
+        text = f"{value:,.{decimals}f}"
+    else:
+        text = f"{value:g}"
+    return f"{text} {unit}".rstrip()
+
+
+def page(header: Mapping[str, str], sections: Sequence[Section]) -> str:
+    """The whole report in Markdown."""
+    parts = ["# Benchmark results", _header_list(header), _summary(sections)]
+    parts += [_details(section) for section in sections]
+    return "\n\n".join(parts) + "\n"
+
+
+def exit_status(sections: Sequence[Section]) -> int:
+    """0 when every target was reached, 1 when one was not, 2 when something could not be measured."""
+    if any(section.problem for section in sections):
+        return 2
+    return 1 if any(line.reached is False for section in sections for line in section.lines) else 0
+
+
+def _header_list(header: Mapping[str, str]) -> str:
+    return "\n".join(f"- {name}: {value}" for name, value in header.items())
+
+
+def _summary(sections: Sequence[Section]) -> str:
+    rows = ["| What | Target | Median | Verdict |", "|---|---|---|---|"]
+    for section in sections:
+        if section.problem:
+            rows.append(f"| {section.title} | | | **not measured** |")
+        rows += [
+            f"| {line.what} | {_bound(line)} | {line.measured} | {line.verdict} |"
+            for line in section.lines
+            if line.target is not None
+        ]
+    return "\n".join(rows)
+
+
+def _details(section: Section) -> str:
+    parts = [f"## {section.title}", section.method, f"Command: `{section.command}`"]
+    if section.problem:
+        parts.append(f"Not measured: {section.problem}")
+    if section.lines:
+        parts.append(_table(section.lines))
+    return "\n\n".join(parts)
+
+
+def _table(lines: Sequence[Line]) -> str:
+    rows = ["| What | Target | Median | Spread | Verdict |", "|---|---|---|---|---|"]
+    rows += [f"| {line.what} | {_bound(line)} | {line.measured} | {line.spread} | {line.verdict} |" for line in lines]
+    return "\n".join(rows)
+
+
+def _bound(line: Line) -> str:
+    if line.target is None:
+        return ""
+    return f"{line.target.relation} {line.target.bound:g} {line.unit}".rstrip()

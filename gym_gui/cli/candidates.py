@@ -1,0 +1,101 @@
+"""What the shell offers when somebody presses Tab. Quick, silent, and never the reason that a daemon starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import wraps
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+from gym_gui.cli.run_view import short_id, state_word
+from gym_gui.cli.session import NEWEST, CliSession
+
+if TYPE_CHECKING:
+    from mosaic_protocol.proto import trainer_pb2 as pb
+
+_TIMEOUT = 1.0
+_MOST_RUNS = 200
+
+Candidates = Callable[[click.Context, click.Parameter, str], Iterator[CompletionItem]]
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def _silently(find: Candidates) -> Completer:
+    """Whatever goes wrong while completing, the person is typing and did not ask for it."""
+
+    @wraps(find)
+    def wrapper(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        try:
+            return list(find(ctx, param, incomplete))
+        except Exception:  # noqa: BLE001 - nothing may be printed here
+            return []
+
+    return wrapper
+
+
+@_silently
+def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterator[CompletionItem]:
+    """The ends of ids, which are what listings show, and whatever else was begun: whole ids or names."""
+    if NEWEST.startswith(incomplete):
+        yield CompletionItem(NEWEST, help="the newest run")
+    client = CliSession.at(ctx.find_root().params.get("home")).impatient_client(_TIMEOUT)
+    if client is None:
+        return
+    with closing(client):
+        listed = client.runs(size=_MOST_RUNS, include_deleted=ctx.info_name == "restore").runs
+    for run in listed:
+        word = _begun(run, incomplete)
+        if word:
+            yield CompletionItem(word, help=f"{run.name}, {state_word(run)}")
+
+
+def _begun(run: pb.Run, incomplete: str) -> str:
+    """The way to name a run that goes on from what was typed."""
+    typed = incomplete.upper()
+    for word in (short_id(run.run_id), run.run_id):
+        if word.startswith(typed):
+            return word
+    return run.name if run.name.startswith(incomplete) else ""
+
+
+@_silently
+def algorithms(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterator[CompletionItem]:
+    from mosaic_protocol.worker_manifest import discover
+
+    for worker in discover().workers.values():
+        if ctx.params.get("worker") in (None, worker.type):
+            for name, algorithm in worker.algorithms.items():
+                if name.startswith(incomplete):
+                    yield CompletionItem(name, help=algorithm.summary)
+
+
+@_silently
+def environments(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterator[CompletionItem]:
+    """The environments that manifests give as examples, those of the chosen algorithm first."""
+    from mosaic_protocol.worker_manifest import discover
+
+    offered = [item for worker in discover().workers.values() for item in worker.algorithms.items()]
+    offered.sort(key=lambda item: item[0] != ctx.params.get("algo"))
+    examples = dict.fromkeys(one.example_env for _, one in offered if one.example_env)
+    yield from (CompletionItem(name) for name in examples if name.startswith(incomplete))
+
+
+@_silently
+def worker_types(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterator[CompletionItem]:
+    from mosaic_protocol.worker_manifest import discover
+
+    for worker in discover().workers.values():
+        if worker.type.startswith(incomplete):
+            yield CompletionItem(worker.type, help=worker.summary)
+
+
+@_silently
+def bundles(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterator[CompletionItem]:
+    from gym_gui.cli.bundles import REQUIREMENTS
+
+    for file in sorted(REQUIREMENTS.glob("*.txt")):
+        if file.stem.startswith(incomplete):
+            yield CompletionItem(file.stem)

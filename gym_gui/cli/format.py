@@ -1,0 +1,208 @@
+"""Text for people: aligned tables, numbers, times, colour on a terminal only; and JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+MISSING = "-"
+_GAP = "  "
+_NARROWEST = 8
+_COLORS = {
+    "completed": "green",
+    "ok": "green",
+    "ready": "green",
+    "training": "cyan",
+    "queued": "blue",
+    "paused": "yellow",
+    "pausing": "yellow",
+    "resuming": "yellow",
+    "stopping": "yellow",
+    "warn": "yellow",
+    "canceled": "yellow",
+    "timed out": "red",
+    "failed": "red",
+    "fail": "red",
+    "lost": "red",
+}
+
+
+def echo_json(data: Any) -> None:
+    """One JSON document on stdout. Values that are not finite must have been replaced before."""
+    click.echo(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+# ---- the terminal ------------------------------------------------------------------------------------------------
+
+
+def is_terminal() -> bool:
+    """Whether stdout is a terminal that can move its cursor."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def uses_color() -> bool:
+    return is_terminal() and not os.environ.get("NO_COLOR")
+
+
+def terminal_width() -> int:
+    return max(20, shutil.get_terminal_size().columns)
+
+
+def painted(text: str, word: str | None = None) -> str:
+    """Text in the colour of a state, an outcome or a status; plain where colour is not wanted."""
+    color = _COLORS.get((word if word is not None else text).strip())
+    return click.style(text, fg=color) if color and uses_color() else text
+
+
+def dimmed(text: str) -> str:
+    return click.style(text, dim=True) if uses_color() else text
+
+
+def one_line(text: str) -> str:
+    """Text of others without line breaks and escape sequences, which could rewrite the screen."""
+    return " ".join("".join(mark if mark.isprintable() else " " for mark in text).split())
+
+
+# ---- numbers -----------------------------------------------------------------------------------------------------
+
+
+def quantity(value: float) -> str:
+    """A measured number with the digits that matter: ``212.4``, ``0.00031``, ``1,204,551``."""
+    if value != value or value in (float("inf"), float("-inf")):
+        return str(value)
+    if abs(value) >= 10_000 or value == int(value):
+        return f"{value:,.0f}"
+    if abs(value) >= 1:
+        return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.2f}"
+    return f"{value:.3g}"
+
+
+def size(count: int) -> str:
+    """Bytes in words: ``940 B``, ``1.2 MB``."""
+    amount = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} TB"
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def ordinal(number: int) -> str:
+    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+# ---- times -------------------------------------------------------------------------------------------------------
+
+
+def duration(seconds: float) -> str:
+    """``45s``, ``3m 20s``, ``2h 05m``, ``3d 4h``."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60:02d}s"
+    if whole < 86400:
+        return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
+    return f"{whole // 86400}d {whole % 86400 // 3600}h"
+
+
+def ago(wall_time: float, now: float | None = None) -> str:
+    """How long a moment is past: ``3m ago``; a date when that says more; "-" for a moment that never was."""
+    if not wall_time:
+        return MISSING
+    past = (time.time() if now is None else now) - wall_time
+    for limit, unit, seconds in ((60, "s", 1), (3600, "m", 60), (86400, "h", 3600), (14 * 86400, "d", 86400)):
+        if past < limit:
+            return "just now" if past < 2 else f"{int(past // seconds)}{unit} ago"
+    return time.strftime("%Y-%m-%d", time.localtime(wall_time))
+
+
+def moment(wall_time: float) -> str:
+    """A moment in local time with how long it is past."""
+    if not wall_time:
+        return MISSING
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(wall_time))} ({ago(wall_time)})"
+
+
+# ---- layout ------------------------------------------------------------------------------------------------------
+
+
+def table(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: frozenset[str] = frozenset(),
+    give_way: str = "",
+    width: int | None = None,
+) -> str:
+    """Aligned columns, the headers above them. Columns in ``right`` are flushed right. Where the table is wider than
+    ``width`` (by default the terminal's; unlimited elsewhere) the column ``give_way`` is cut."""
+    if width is None and is_terminal():
+        width = terminal_width()
+    widths = [max(map(cells, column)) for column in zip(headers, *rows, strict=True)]
+    if width is not None and give_way:
+        index = headers.index(give_way)
+        too_much = sum(widths) + len(_GAP) * (len(widths) - 1) - width
+        widths[index] = min(widths[index], max(_NARROWEST, widths[index] - max(0, too_much)))
+    aligned = [header in right for header in headers]
+    lines = [dimmed(_row(headers, widths, aligned))]
+    lines += [_row(row, widths, aligned, paint=True) for row in rows]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _row(texts: Sequence[str], widths: Sequence[int], aligned: Sequence[bool], *, paint: bool = False) -> str:
+    parts = []
+    for text, room, right in zip(texts, widths, aligned, strict=True):
+        shown = cut(text, room)
+        blanks = " " * (room - cells(shown))
+        colored = painted(shown, text.split(" (")[0]) if paint else shown
+        parts.append(blanks + colored if right else colored + blanks)
+    return _GAP.join(parts)
+
+
+def pairs(entries: Sequence[tuple[str, str]], indent: str = "  ") -> str:
+    """``label  value`` lines with the values aligned; a value of several lines hangs below itself."""
+    room = max(len(label) for label, _ in entries)
+    lines = []
+    for label, value in entries:
+        hanging = "\n" + " " * (len(indent) + room + len(_GAP))
+        lines.append(f"{indent}{dimmed(label.ljust(room))}{_GAP}{hanging.join(value.splitlines() or [''])}")
+    return "\n".join(lines)
+
+
+def cells(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns(mark) for mark in text)
+
+
+def _columns(mark: str) -> int:
+    if unicodedata.combining(mark):
+        return 0
+    return 2 if unicodedata.east_asian_width(mark) in ("W", "F") else 1
+
+
+def cut(text: str, room: int) -> str:
+    """A text that fits, with "…" where it was cut."""
+    if cells(text) <= room:
+        return text
+    shown = ""
+    for mark in text:
+        if cells(shown + mark) >= room:
+            break
+        shown += mark
+    return shown + "…"

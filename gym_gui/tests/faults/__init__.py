@@ -1,0 +1,1 @@
+"""What bad input and faults get: real daemons, real workers, real signals."""

@@ -1,0 +1,91 @@
+"""What several fault tests need: raw calls, looking at processes, editing a registry whose daemon is dead."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from gym_gui.services.trainer.run_record import RunRecord
+from gym_gui.services.trainer.run_registry import RunRegistry
+from gym_gui.tests.support.daemon_process import DaemonProcess
+from mosaic_protocol.endpoint import Endpoint, bearer
+from mosaic_protocol.outbox import OutboxReader
+from mosaic_protocol.process_identity import ProcessIdentity
+from mosaic_protocol.proto.trainer_pb2_grpc import TrainerServiceStub
+
+Metadata = tuple[tuple[str, str], ...]
+
+
+@contextmanager
+def raw_stub(daemon: DaemonProcess) -> Iterator[tuple[TrainerServiceStub, Metadata]]:
+    """The generated stub and the metadata that opens the door: no retries, no translation of errors."""
+    endpoint = Endpoint.read(daemon.paths.endpoint_file)
+    assert endpoint is not None
+    channel = endpoint.channel()
+    try:
+        yield TrainerServiceStub(channel), bearer(daemon.paths.token_file.read_text())
+    finally:
+        channel.close()
+
+
+def refusal(error: grpc.RpcError) -> tuple[grpc.StatusCode, str]:
+    """Status and sentence of a refused call."""
+    return error.code(), error.details() or ""
+
+
+def steps_of(daemon: DaemonProcess, run_id: str, tag: str = "charts/episodic_return") -> list[int]:
+    """The steps of every stored point of a metric, in order; a step that was stored twice appears twice."""
+    (series,) = daemon.client.metrics(run_id, [tag], max_points=1_000_000)
+    assert series.total_points == len(series.steps)
+    return list(series.steps)
+
+
+def journalled(daemon: DaemonProcess, run_id: str) -> int:
+    """How many records the worker of a run has in its outbox; works while no daemon runs."""
+    reader = OutboxReader(daemon.paths.run(run_id).outbox, "worker")
+    try:
+        return len(reader.read(1_000_000))
+    finally:
+        reader.close()
+
+
+def worker_of(daemon: DaemonProcess, run_id: str) -> ProcessIdentity:
+    """The leading process of a run."""
+    with closing(daemon.registry()) as registry:
+        process = registry.get(run_id).process
+    assert process is not None, f"run {run_id} has no process"
+    return process
+
+
+def rewrite_run(registry: RunRegistry, run_id: str, **changes: Any) -> RunRecord:
+    """Change a stored run behind the daemon's back, without a transition."""
+    return registry.save(replace(registry.get(run_id), **changes), ()).result()
+
+
+def check_integrity(path: Path) -> None:
+    """SQLite's own, full check of a database."""
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def processes_using(home: Path) -> list[int]:
+    """The living processes that were started with a data root at or below a folder, whoever started them."""
+    mark = f"MOSAIC_HOME={home}".encode()
+    return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if _was_started_with(pid, mark)]
+
+
+def _was_started_with(pid: int, mark: bytes) -> bool:
+    if pid == os.getpid() or ProcessIdentity.of(pid) is None:
+        return False
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
+    return any(variable == mark or variable.startswith(mark + b"/") for variable in environment.split(b"\0"))
