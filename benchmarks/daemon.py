@@ -19,6 +19,7 @@ from gym_gui.services.trainer.process_sweep import processes_of, send_signal
 from gym_gui.services.trainer.run_registry import RunRegistry
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.proto import trainer_pb2 as pb
+from mosaic_protocol.states import Outcome, RunState
 
 T = TypeVar("T")
 
@@ -93,15 +94,15 @@ class BenchDaemon:
 
         def reached() -> pb.Run | None:
             run = self.client.run(run_id)
-            if run.state == "TERM" and "TERM" not in states:
+            if run.state == RunState.TERM and RunState.TERM not in states:
                 raise BenchmarkError(f"the run ended as {run.outcome}: {run.reason}")
             return run if run.state in states else None
 
         return wait_for(f"run {run_id} to reach {' or '.join(states)}", reached, interval=0.05)
 
     def wait_completed(self, run_id: str) -> pb.Run:
-        run = self.wait_state(run_id, "TERM")
-        if run.outcome != "SUCCEEDED":
+        run = self.wait_state(run_id, RunState.TERM)
+        if run.outcome != Outcome.COMPLETED:
             raise BenchmarkError(f"the run ended as {run.outcome}: {run.reason}")
         return run
 

@@ -83,7 +83,8 @@ class CpuTrace:
 
         used = numpy.array(self._used)
         return [
-            float(numpy.interp(end, self._times, column) - numpy.interp(begin, self._times, column)) for column in used.T
+            float(numpy.interp(end, self._times, column) - numpy.interp(begin, self._times, column))
+            for column in used.T
         ]
 
     def _sample(self) -> None:

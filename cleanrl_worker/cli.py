@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from cleanrl_worker.analytics import AnalyticsManifest
 from cleanrl_worker.config import ConfigError, ScriptPlan, WorkerConfig
@@ -28,8 +28,16 @@ from mosaic_protocol.states import Desired
 EXIT_USAGE = 2
 
 
+class _Parser(argparse.ArgumentParser):
+    """Refuses like everything else here: in one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(message)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m cleanrl_worker.cli", description=__doc__)
+    # No abbreviations: --total may be a flag of the script.
+    parser = _Parser(prog="python -m cleanrl_worker.cli", description=__doc__, allow_abbrev=False)
     parser.add_argument("--config", type=Path, help="JSON file: a worker config or a whole run config")
     parser.add_argument("--algo", help="algorithm, e.g. ppo")
     parser.add_argument("--script", help="a training script of your own instead of an algorithm")
@@ -44,15 +52,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main() -> int:
-    options, rest = _parser().parse_known_args()
     try:
+        options, rest = _parser().parse_known_args()
         config = _load(options, rest)
         plan = ScriptPlan.of(config)
         if options.dry_run:
             return _dry_run(config, plan, emit=options.emit_summary)
         return _supervise_for_daemon(config, plan) if options.grpc else _supervise_by_hand(config, plan)
     except ConfigError as error:
-        print(f"cleanrl_worker: {error}", file=sys.stderr)
+        print(f"cleanrl_worker: {' '.join(str(error).split())}", file=sys.stderr)
         return EXIT_USAGE
 
 
@@ -88,11 +96,13 @@ def _supervise_for_daemon(config: WorkerConfig, plan: ScriptPlan) -> int:
     """Claim, start the script, then talk: the script is forked while this process has one thread."""
     from mosaic_protocol.worker_client import EXIT_REVOKED, LaunchRevokedError, WorkerSession
 
-    session = WorkerSession.from_environment({"algo": plan.name, "env_id": config.env_id})
     try:
+        session = WorkerSession.from_environment({"algo": plan.name, "env_id": config.env_id})
         session.claim()
     except LaunchRevokedError:
         return EXIT_REVOKED
+    except RuntimeError as error:  # started with --grpc, but not by a daemon
+        raise ConfigError(str(error)) from error
     supervisor = os.getpid()
     script = ScriptProcess.start(plan, {})
     if script is None:

@@ -9,10 +9,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from types import UnionType
 from typing import Any
 
 from cleanrl_worker.flags import Flag, FlagError, checked, command_line, read_flags
-from mosaic_protocol.suggest import did_you_mean
+from mosaic_protocol.suggest import did_you_mean, shown
 from mosaic_protocol.worker_manifest import load_manifest
 
 PACKAGE = Path(__file__).resolve().parent
@@ -24,6 +25,10 @@ KNOWN_EXTRAS = (
     "tensorboard_dir",
     "track_wandb",
 )
+
+
+OWN_SETTINGS = ("env_id", "seed", "total_timesteps")
+"""Flags of every script that the config has fields for; the manifest and the listings tell those."""
 
 
 class ConfigError(ValueError):
@@ -54,26 +59,45 @@ class WorkerConfig:
                 raise ConfigError(f"the worker config has an unknown field {name!r}{did_you_mean(name, known)}")
         given = {name: value for name, value in overrides.items() if value is not None}
         params = given.pop("algo_params", {})
-        return replace(cls(), **{**content, **given}).with_params(params).checked()
+        return replace(cls(), **{**content, **given}).checked().with_params(params)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The script's own flags."""
+        return dict(self.extras.get("algo_params") or {})
+
+    @property
+    def checkpoint_every(self) -> Any:
+        return (self.artifacts.get("checkpoints") or {}).get("every_steps")
 
     def with_params(self, params: Mapping[str, Any]) -> WorkerConfig:
-        merged = {**dict(self.extras.get("algo_params") or {}), **params}
+        merged = {**self.params, **params}
+        for name in OWN_SETTINGS:
+            _require(name not in merged, f"{name} is a setting of the run itself: give it outside the script's flags")
         return replace(self, extras={**self.extras, "algo_params": merged})
 
     def checked(self) -> WorkerConfig:
-        _require(
-            isinstance(self.seed, int) and 0 <= self.seed < 2**32, f"seed must be 0 to 4294967295, got {self.seed!r}"
-        )
+        self._check_types()
+        _require(0 <= self.seed < 2**32, f"seed must be 0 to 4294967295, got {shown(self.seed)}")
         steps = self.total_timesteps
-        whole = isinstance(steps, int) and not isinstance(steps, bool)
-        _require(steps is None or whole, f"total_timesteps must be a whole number, got {steps!r}")
-        _require(steps is None or 1 <= steps <= 10**12, f"total_timesteps must be between 1 and 10^12, got {steps!r}")
-        _require(isinstance(self.env_id, str), f"env_id must be a text, got {self.env_id!r}")
+        _require(
+            steps is None or 1 <= steps <= 10**12, f"total_timesteps must be between 1 and 10^12, got {shown(steps)}"
+        )
         _require(bool(self.algo or self.script), "the config names neither an algo nor a script")
         for name in self.extras:
             _require(name in KNOWN_EXTRAS, f"extras has an unknown field {name!r}{did_you_mean(name, KNOWN_EXTRAS)}")
         _require(not self.extras.get("track_wandb"), "track_wandb is not available in this version: turn it off")
         return self
+
+    def _check_types(self) -> None:
+        for name in ("algo", "env_id", "script", "run_id"):
+            _require_type(name, getattr(self, name), str, "a text")
+        _require_type("seed", self.seed, int, "a whole number")
+        _require_type("total_timesteps", self.total_timesteps, int | None, "a whole number")
+        _require_type("extras", self.extras, dict, "an object")
+        _require_type("extras.algo_params", self.extras.get("algo_params"), dict | None, "an object")
+        _require_type("artifacts", self.artifacts, dict, "an object")
+        _require_type("artifacts.checkpoints", self.artifacts.get("checkpoints"), dict | None, "an object")
 
 
 @dataclass(frozen=True)
@@ -91,7 +115,7 @@ class ScriptPlan:
         path, spaces = _script_of(config)
         try:
             flags = read_flags(path)
-        except (OSError, SyntaxError) as error:
+        except (OSError, SyntaxError, ValueError) as error:  # ValueError: text that is not UTF-8
             raise ConfigError(f"{path} cannot be read as a Python script: {error}") from error
         name = config.algo or path.stem
         return cls(name, path, tuple(_arguments(config, flags, name)), spaces)
@@ -99,15 +123,16 @@ class ScriptPlan:
 
 def _arguments(config: WorkerConfig, flags: dict[str, Flag], name: str) -> list[str]:
     """Own settings go first, extras after them, so that what the user wrote last wins."""
-    own = {"env_id": config.env_id or None, "seed": config.seed, "total_timesteps": config.total_timesteps}
-    own["checkpoint_every"] = (config.artifacts.get("checkpoints") or {}).get("every_steps")
-    values = {key: value for key, value in own.items() if value is not None and (not flags or key in flags)}
-    for key, value in dict(config.extras.get("algo_params") or {}).items():
-        try:
-            values[key.replace("-", "_")] = checked(flags, key, value, name) if flags else value
-        except FlagError as error:
-            raise ConfigError(str(error)) from None
-    return command_line(values)
+    own: dict[str, Any] = {"env_id": config.env_id or None, "seed": config.seed}
+    own |= {"total_timesteps": config.total_timesteps, "checkpoint_every": config.checkpoint_every}
+    wanted = {key: value for key, value in own.items() if value is not None and (not flags or key in flags)}
+    wanted |= {key.replace("-", "_"): value for key, value in config.params.items()}
+    if not flags:
+        return command_line({key: value for key, value in wanted.items() if value is not None})
+    try:
+        return command_line({key: checked(flags, key, value, name) for key, value in wanted.items()})
+    except FlagError as error:
+        raise ConfigError(str(error)) from None
 
 
 def _script_of(config: WorkerConfig) -> tuple[Path, tuple[str, ...]]:
@@ -125,7 +150,7 @@ def _script_of(config: WorkerConfig) -> tuple[Path, tuple[str, ...]]:
 def _read(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read as a JSON config: {error}") from error
     _require(isinstance(content, dict), f"{path} must hold a JSON object")
     return dict(content)
@@ -136,9 +161,16 @@ def _worker_part(content: dict[str, Any]) -> dict[str, Any]:
     metadata = content.get("metadata")
     if not isinstance(metadata, dict):
         return content
-    part = (metadata.get("worker") or {}).get("config")
-    _require(isinstance(part, dict), "metadata.worker.config is missing from the run config")
+    worker = metadata.get("worker")
+    part = worker.get("config") if isinstance(worker, dict) else None
+    if not isinstance(part, dict):
+        raise ConfigError("metadata.worker.config is missing from the run config")
     return {**part, "artifacts": content.get("artifacts") or {}}
+
+
+def _require_type(name: str, value: object, kind: type | UnionType, spoken: str) -> None:
+    right = isinstance(value, kind) and not isinstance(value, bool)  # Python takes True for the number 1
+    _require(right, f"{name} must be {spoken}, got {shown(value)}")
 
 
 def _require(condition: bool, sentence: str) -> None:

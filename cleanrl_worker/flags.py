@@ -6,13 +6,17 @@ A script's flags are the fields of its ``Args`` dataclass: name, type, default, 
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from mosaic_protocol.suggest import did_you_mean
 
-_PLAIN_TYPES: dict[str, type] = {"int": int, "float": float, "bool": bool, "str": str}
+PlainType: TypeAlias = type[int] | type[float] | type[bool] | type[str]
+
+_PLAIN_TYPES: dict[str, PlainType] = {"int": int, "float": float, "bool": bool, "str": str}
+_ANNOTATION = re.compile(r"(?:typing\.)?Optional\[(\w+)\]|(\w+) \| None|None \| (\w+)|(\w+)")
 
 
 class FlagError(ValueError):
@@ -34,12 +38,13 @@ class Flag:
 
     @property
     def optional(self) -> bool:
-        return "None" in self.type
+        return "None" in self.type or "Optional" in self.type
 
     @property
-    def plain_type(self) -> type | None:
+    def plain_type(self) -> PlainType | None:
         """The Python type, None when the annotation is not one of the plain ones."""
-        return _PLAIN_TYPES.get(self.type.replace("| None", "").replace("Optional[", "").strip(" ]"))
+        match = _ANNOTATION.fullmatch(self.type)
+        return _PLAIN_TYPES.get(next(filter(None, match.groups()))) if match else None
 
 
 def read_flags(script: Path) -> dict[str, Flag]:
@@ -77,13 +82,16 @@ def _sentence(node: ast.stmt | None) -> str:
 
 
 def checked(flags: dict[str, Flag], name: str, value: Any, script: str) -> Any:
-    """The value as the flag's type, or :class:`FlagError`."""
+    """The value as the flag's type, or :class:`FlagError`. Text is read as the type says, since a command line has
+    nothing else."""
     flag = flags.get(name.replace("-", "_"))
     if flag is None:
         raise FlagError(f"{script} has no flag --{name.replace('_', '-')}{_nearest_option(name, flags)}")
     kind = flag.plain_type
-    if value is None and flag.optional:
+    if flag.optional and (value is None or str(value).lower() == "none"):
         return None
+    if isinstance(value, str) and kind is not None:
+        value = _read(kind, value)
     if kind is None or (isinstance(value, kind) and not (kind is int and isinstance(value, bool))):
         return value
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
@@ -93,16 +101,26 @@ def checked(flags: dict[str, Flag], name: str, value: Any, script: str) -> Any:
     raise FlagError(f"{flag.option} must be a {_spoken(kind)}, got {value!r}")
 
 
+def _read(kind: PlainType, text: str) -> Any:
+    """Text as a value of the type; the text itself when it is none."""
+    if kind is bool:
+        return {"true": True, "false": False}.get(text.lower(), text)
+    try:
+        return kind(text)
+    except ValueError:
+        return text
+
+
 def _nearest_option(name: str, flags: dict[str, Flag]) -> str:
     return did_you_mean(f"--{name.replace('_', '-')}", [flag.option for flag in flags.values()])
 
 
-def _spoken(kind: type) -> str:
+def _spoken(kind: PlainType) -> str:
     return {int: "whole number", float: "number", bool: "switch", str: "text"}[kind]
 
 
 def command_line(values: dict[str, Any]) -> list[str]:
-    """Flags as a script's command line takes them: switches without value, nothing for None, lists spread."""
+    """Flags as a script's command line takes them: switches without value, lists spread, ``None`` by its name."""
     words: list[str] = []
     for name, value in values.items():
         option = name.replace("_", "-")
@@ -110,8 +128,10 @@ def command_line(values: dict[str, Any]) -> list[str]:
             words.append(f"--{option}" if value else f"--no-{option}")
         elif isinstance(value, list | tuple):
             words += [f"--{option}", *map(_word, value)]
-        elif value is not None:
-            words += [f"--{option}", _word(value)]
+        elif (word := _word(value)).startswith("-"):
+            words.append(f"--{option}={word}")  # on its own argparse would take -1e-05 for a flag
+        else:
+            words += [f"--{option}", word]
     return words
 
 

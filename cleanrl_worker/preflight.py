@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import warnings
+from contextlib import redirect_stdout
 from typing import Any
 
 from cleanrl_worker.config import PACKAGE, ConfigError
@@ -41,13 +44,17 @@ def _made(env_id: str) -> Any:
     from gymnasium.error import DependencyNotInstalled, Error
 
     try:
-        return gymnasium.make(env_id)
+        # What packages print or warn of while they are imported would stand between the caller and our one answer.
+        with redirect_stdout(io.StringIO()), warnings.catch_warnings(action="ignore"):
+            return gymnasium.make(env_id)
     except DependencyNotInstalled as error:
         raise ConfigError(f"{env_id} needs a package that is not installed: {_first_line(error)}") from error
     except (Error, ImportError) as error:
         if env_id in gymnasium.registry:
             raise ConfigError(f"{env_id} cannot be made here: {_first_line(error)}") from error
         raise ConfigError(f"there is no environment {env_id!r}{did_you_mean(env_id, gymnasium.registry)}") from error
+    except Exception as error:  # an environment's constructor is foreign code
+        raise ConfigError(f"{env_id} cannot be made here: {type(error).__name__}: {_first_line(error)}") from error
 
 
 def _first_line(error: Exception) -> str:

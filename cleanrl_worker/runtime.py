@@ -85,9 +85,9 @@ class CleanRLWorkerRuntime:
 
     def _listen(self) -> None:
         messages = self._script.hear()
-        if not messages:
-            self._selector.unregister(self._script.control)  # closed: its exit follows
-        for message in messages:
+        if messages is None:
+            self._selector.unregister(self._script.control)  # its exit follows
+        for message in messages or ():
             self._take(message)
 
     def _forward_wishes(self) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cleanrl_worker.config import ConfigError
 
 
-def parse_script_flags(words: list[str]) -> dict[str, Any]:
-    """Names with underscores, values as numbers or switches where they look like it."""
-    found: dict[str, Any] = {}
+def parse_script_flags(words: list[str]) -> dict[str, str | bool]:
+    """Names with underscores. A value stays the text that was typed, for the flag's own type to read; a flag without
+    one is a switch, which ``--no-`` turns off. Of a flag given twice the last one counts."""
+    found: dict[str, str | bool] = {}
     rest = [word for word in words if word != "--"]
     while rest:
         word = rest.pop(0)
@@ -17,9 +16,9 @@ def parse_script_flags(words: list[str]) -> dict[str, Any]:
             raise ConfigError(f"{word!r} is not a flag: flags of the script begin with --")
         name, has_value, text = word[2:].partition("=")
         if has_value:
-            found[_key(name)] = _value(text)
+            found[_key(name)] = text
         elif rest and not rest[0].startswith("--"):
-            found[_key(name)] = _value(rest.pop(0))
+            found[_key(name)] = rest.pop(0)
         else:
             found[_key(name.removeprefix("no-"))] = not name.startswith("no-")
     return found
@@ -27,12 +26,3 @@ def parse_script_flags(words: list[str]) -> dict[str, Any]:
 
 def _key(name: str) -> str:
     return name.replace("-", "_")
-
-
-def _value(text: str) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return {"true": True, "false": False, "none": None}.get(text.lower(), text)

@@ -69,12 +69,14 @@ class ScriptProcess:
         except OSError:
             return
 
-    def hear(self) -> list[dict[str, Any]]:
-        """The messages that have arrived. Call when the control socket is readable."""
+    def hear(self) -> list[dict[str, Any]] | None:
+        """The messages that are whole now, None when no more will come. Call when the control socket is readable."""
         try:
             received = self.control.recv(65536)
         except OSError:
-            return []
+            return None
+        if not received:
+            return None
         *lines, self._pending = (self._pending + received).split(b"\n")
         return [message for message in map(_parsed, lines) if message is not None]
 
@@ -82,7 +84,7 @@ class ScriptProcess:
         """What the script said before it ended."""
         self.control.setblocking(False)
         messages: list[dict[str, Any]] = []
-        while heard := self.hear():
+        while (heard := self.hear()) is not None:
             messages += heard
         return messages
 

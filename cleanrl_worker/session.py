@@ -27,7 +27,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from cleanrl_worker import checkpoints, control
 
@@ -107,7 +107,7 @@ class TrainingSession:
         if self._attention:
             self._attend()
 
-    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+    def scalars(self, step: int, values: Mapping[str, SupportsFloat]) -> None:
         """Record values that belong together at one step: one TensorBoard event, one row in the journal."""
         numbers = {tag: float(value) for tag, value in values.items()}
         if self.writer is not None:

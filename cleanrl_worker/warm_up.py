@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+
+# Imported by name: an import statement that nothing uses is one that tidying tools take away.
+_MODULES = (
+    "tyro",
+    "safetensors.torch",
+    "tensorboard.compat.proto.summary_pb2",
+    "torch.utils.tensorboard",
+    "mosaic_protocol.worker_client",
+    # Not cleanrl_worker.cli itself: the worker runs it as __main__, and a module must not exist twice.
+    "cleanrl_worker.launcher",
+    "cleanrl_worker.preflight",
+    "cleanrl_worker.runtime",
+    "cleanrl_worker.script_flags",
+    "cleanrl_worker.session",
+)
 
 
 def warm_up() -> None:
     """Imports, then one throw-away model, optimiser step and environment: their first use is slow."""
     import gymnasium
     import torch
-    import tyro  # noqa: F401
-    from torch.utils.tensorboard import SummaryWriter  # noqa: F401
 
-    # Not cleanrl_worker.cli itself: the worker runs it as __main__, and a module must not exist twice.
-    import mosaic_protocol.worker_client  # noqa: F401
-
+    for name in _MODULES:
+        importlib.import_module(name)
     torch.set_num_threads(1)
     model = torch.nn.Linear(4, 2)
     optimizer = torch.optim.Adam(model.parameters(), fused=True)

@@ -10,11 +10,14 @@ faster, which telemetry workers need.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
 RECORD_VERSION = 1
+
+Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""What a database column and a message field can hold."""
 
 
 class RecordError(ValueError):
@@ -27,9 +30,9 @@ class _Record(msgspec.Struct, tag_field="kind", kw_only=True, omit_defaults=True
     A line without ``v`` is version 1, which saves the field on every line written today.
     """
 
-    seq: int = 0
+    seq: Int64 = 0
     t: float = 0.0
-    v: int = 1
+    v: Int64 = 1
 
 
 class LifecycleRecord(_Record, tag="lifecycle"):
@@ -37,7 +40,7 @@ class LifecycleRecord(_Record, tag="lifecycle"):
 
     event: str
     sentence: str = ""
-    step: int | None = None
+    step: Int64 | None = None
     stdout_tail: str = ""
     detail: dict[str, Any] = {}
 
@@ -45,15 +48,15 @@ class LifecycleRecord(_Record, tag="lifecycle"):
 class MetricRow(_Record, tag="metric"):
     """Scalars logged together at one global step. ``None`` stands for a value that is not finite."""
 
-    step: int
+    step: Int64
     values: dict[str, float | None]
 
 
 class TrainingStep(_Record, tag="step"):
     """One environment step as an agent saw it."""
 
-    episode: int
-    step: int
+    episode: Int64
+    step: Int64
     agent_id: str = ""
     observation: Any = None
     action: Any = None
@@ -66,8 +69,8 @@ class TrainingStep(_Record, tag="step"):
 class EpisodeSummary(_Record, tag="episode"):
     """One finished episode."""
 
-    episode: int
-    length: int
+    episode: Int64
+    length: Int64
     total_reward: float | None
     agent_id: str = ""
     seed: int | None = None

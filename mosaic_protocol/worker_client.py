@@ -25,6 +25,7 @@ import random
 import signal
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -291,8 +292,10 @@ class WorkerSession:
                 await self._converse()
             except grpc.aio.AioRpcError as error:
                 self._note_refusal(error)
-            except OSError:
-                pass  # the daemon is going away, or its certificate is not readable yet
+            except (OSError, asyncio.InvalidStateError, asyncio.CancelledError):
+                pass  # the daemon went away in the middle of a call, or its certificate is not readable yet
+            except Exception:  # silence would cost a healthy run its life
+                traceback.print_exc()
             backoff = 0.05 if time.monotonic() - began > 5 else min(_MAX_BACKOFF, backoff * 2)
             await asyncio.to_thread(self._stop_talking.wait, backoff * random.uniform(0.5, 1.0))
 

@@ -193,13 +193,13 @@ def _add(found: Discovery, package_dir: Path) -> None:
 def _installed_packages(problems: list[str]) -> Iterator[Path]:
     try:
         entries = sorted(importlib.metadata.entry_points(group=ENTRY_POINT_GROUP))
-    except Exception as error:  # any installed distribution may have broken metadata
+    except Exception as error:  # noqa: BLE001 - any installed distribution may have broken metadata
         problems.append(f"the installed packages' entry points cannot be read: {error}")
         return
     for entry in entries:
         try:
             yield _package_dir(entry.value)
-        except Exception as error:  # import finders are foreign code
+        except Exception as error:  # noqa: BLE001 - import finders are foreign code
             problems.append(f"the entry point {entry.name!r} of {ENTRY_POINT_GROUP} is ignored: {error}")
 
 
@@ -211,32 +211,38 @@ def _package_dir(package: str) -> Path:
     if spec is None:
         raise LookupError(f"there is no package {package!r}: install the worker again")
     for location in spec.submodule_search_locations or ():
-        if os.path.isfile(os.path.join(location, FILE_NAME)):
+        if _is_file(Path(location, FILE_NAME)):
             return Path(location)
     raise LookupError(f"the package {package!r} holds no {FILE_NAME}")
 
 
 def _dropped_in_packages(environ: Mapping[str, str], problems: list[str]) -> Iterator[Path]:
     for folder in filter(None, environ.get(SEARCH_PATH_VARIABLE, "").split(os.pathsep)):
-        root = os.path.abspath(os.path.expanduser(folder))
         try:
-            names = sorted(os.listdir(root))
+            entries = sorted(Path(folder).expanduser().absolute().iterdir())
         except OSError as error:
-            problems.append(f"{root} of {SEARCH_PATH_VARIABLE} cannot be read: {error.strerror}")
-            continue
-        if FILE_NAME in names:
-            problems.append(f"{root} of {SEARCH_PATH_VARIABLE} is a worker itself: name the folder above it")
-        yield from _packages_below(Path(root), names, problems)
-
-
-def _packages_below(root: Path, names: list[str], problems: list[str]) -> Iterator[Path]:
-    for name in names:
-        if not os.path.isfile(root / name / FILE_NAME):
-            continue
-        if name.isidentifier():
-            yield root / name
+            problems.append(f"{folder} of {SEARCH_PATH_VARIABLE} cannot be read: {error.strerror}")
+        except RuntimeError as error:  # "~name" of nobody
+            problems.append(f"{folder} of {SEARCH_PATH_VARIABLE} cannot be read: {error}")
         else:
-            problems.append(f"{root / name} is ignored: its name cannot be a Python package's")
+            yield from _packages_among(entries, problems)
+
+
+def _packages_among(entries: list[Path], problems: list[str]) -> Iterator[Path]:
+    for entry in entries:
+        if entry.name == FILE_NAME:
+            problems.append(f"{entry.parent} of {SEARCH_PATH_VARIABLE} is a worker itself: name the folder above it")
+        elif _is_file(entry / FILE_NAME) and entry.name.isidentifier():
+            yield entry
+        elif _is_file(entry / FILE_NAME):
+            problems.append(f"{entry} is ignored: its name cannot be a Python package's")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a folder that may not be entered
+        return False
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
@@ -271,6 +277,6 @@ def _missing_scripts(tables: _ManifestFile, package_dir: Path) -> Iterator[Probl
         if algorithm.script is None:
             continue
         script = os.path.realpath(package_dir / algorithm.script)
-        if not (script.startswith(inside) and os.path.isfile(script)):
+        if not (script.startswith(inside) and _is_file(Path(script))):
             path = suggest.dotted(("algorithms", name, "script"))
             yield Problem(path, "must be a file in the package", suggest.shown(algorithm.script))

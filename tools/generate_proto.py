@@ -16,8 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PROTO = Path("mosaic_protocol/proto/trainer.proto")
 GENERATED = tuple(
-    PROTO.with_name(PROTO.stem + ending)
-    for ending in ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi")
+    PROTO.with_name(PROTO.stem + ending) for ending in ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi")
 )
 
 
@@ -49,9 +48,7 @@ def stub_plugins() -> list[Path]:
     plugins = [Path(sys.executable).parent / name for name in ("protoc-gen-mypy", "protoc-gen-mypy_grpc")]
     for plugin in plugins:
         if not plugin.exists():
-            raise GenerationError(
-                f"{plugin.name} is not installed beside {sys.executable}; run `make setup-dev`."
-            )
+            raise GenerationError(f"{plugin.name} is not installed beside {sys.executable}; run `make setup-dev`.")
     return plugins
 
 

@@ -119,8 +119,7 @@ def require_venv_module() -> None:
     package = debian_venv_package()
     if not apt_install(package):
         raise SetupError(
-            "Python cannot make environments on this machine: "
-            f"run `sudo apt-get install -y {package}`, then repeat."
+            f"Python cannot make environments on this machine: run `sudo apt-get install -y {package}`, then repeat."
         )
 
 
@@ -260,9 +259,7 @@ def run_logged(command: Sequence[str], home: Home, lock: IO[str]) -> None:
 
     The child holds the lock too: when this process alone is killed, no second setup gets in while it writes.
     """
-    environment = dict(
-        os.environ, PIP_USER="0"
-    )  # a --user default of the user's is an error in an environment
+    environment = dict(os.environ, PIP_USER="0")  # a --user default of the user's is an error in an environment
     with home.log.open("wb") as log:
         child = subprocess.Popen(
             command,
@@ -280,9 +277,7 @@ def run_logged(command: Sequence[str], home: Home, lock: IO[str]) -> None:
             child.wait()
             raise
     if status > 0:
-        lock.truncate(
-            0
-        )  # it gave up by itself, and pip then puts back what it had replaced: nothing is half-made
+        lock.truncate(0)  # it gave up by itself, and pip then puts back what it had replaced: nothing is half-made
     if status != 0:
         raise SetupError(explain_failure(command, status, home))
 
@@ -300,9 +295,7 @@ def explain_failure(command: Sequence[str], status: int, home: Home) -> str:
     how = f"ended with status {status}" if status > 0 else f"was killed by signal {-status}"
     output = home.log.read_text(encoding="utf-8", errors="replace")
     tail = "\n".join(f"    | {line}" for line in output.splitlines()[-LOG_TAIL_LINES:])
-    advice = next(
-        (hint for sign, hint in ADVICE.items() if sign in output), "Mend what it names, then repeat."
-    )
+    advice = next((hint for sign, hint in ADVICE.items() if sign in output), "Mend what it names, then repeat.")
     log = home.log.relative_to(home.root)
     return f"`{' '.join(command)}` {how}:\n{tail}\nsetup: {advice} The whole output is in {log}."
 
@@ -319,9 +312,7 @@ def write_stamp(home: Home, profile: str) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Make the project's own Python environment in .venv.")
-    parser.add_argument(
-        "--profile", choices=sorted(EXTRAS), default="demo", help="dev adds tests and checkers"
-    )
+    parser.add_argument("--profile", choices=sorted(EXTRAS), default="demo", help="dev adds tests and checkers")
     options = parser.parse_args(arguments)
     try:
         interpreter = choose_interpreter()
@@ -329,9 +320,7 @@ def main(arguments: Sequence[str]) -> int:
             os.execv(interpreter, [interpreter, __file__, *arguments])
         set_up(Home(Path(__file__).resolve().parent.parent), options.profile)
     except PermissionError as problem:
-        print(
-            f"setup: {problem}. Take over what another user left here (chown), then repeat.", file=sys.stderr
-        )
+        print(f"setup: {problem}. Take over what another user left here (chown), then repeat.", file=sys.stderr)
         return 1
     except (SetupError, OSError) as problem:
         print(f"setup: {problem}", file=sys.stderr)

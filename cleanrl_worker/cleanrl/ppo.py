@@ -481,12 +481,11 @@ def train(args: Args, envs: SyncVectorEnv, session: TrainingSession) -> None:
 
 
 def main() -> int:
-    args = tyro.cli(Args, description=__doc__)
+    args = tyro.cli(Args, description="Train with PPO on an environment with discrete actions.")
     try:
         check(args)
-        with closing(make_envs(args)) as envs:
-            with TrainingSession.open(dataclasses.asdict(args), algo="ppo") as session:
-                train(args, envs, session)
+        with closing(make_envs(args)) as envs, TrainingSession.open(dataclasses.asdict(args), "ppo") as session:
+            train(args, envs, session)
     except UsageError as error:
         print(f"ppo: {error}", file=sys.stderr)
         return 2

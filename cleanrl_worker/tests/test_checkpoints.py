@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,7 @@ def test_a_crash_before_the_rename_leaves_no_checkpoint(tmp_path: Path, monkeypa
 
     with monkeypatch.context() as patched:
         patched.setattr(checkpoints, "_publish", crash)
-        patched.setattr(checkpoints.shutil, "rmtree", lambda *_, **__: None)
+        patched.setattr(shutil, "rmtree", lambda *_, **__: None)
         with pytest.raises(Crash):
             save(tmp_path)
     assert len(visible_and_hidden(tmp_path)) == 1

@@ -93,11 +93,20 @@ def translated(error: Exception) -> CliError | None:
 
 
 def _usage_sentence(error: click.UsageError) -> str:
-    message = error.format_message().rstrip(".")
     command = error.ctx.command_path if error.ctx is not None else "mosaic"
+    match error:
+        case click.NoSuchCommand():
+            return f"there is no command {error.command_name!r}{_near(error.possibilities, command)}"
+        case click.NoSuchOption():
+            return f"there is no option {error.option_name!r}{_near(error.possibilities, command)}"
+    message = " ".join(error.format_message().split()).rstrip(".")
     if message[:2].istitle():
         message = message[0].lower() + message[1:]
     return f"{message}. See `{command} --help`."
+
+
+def _near(possibilities: Sequence[str] | None, command: str) -> str:
+    return f"; did you mean {possibilities[0]!r}?" if possibilities else f"; `{command} --help` lists what there is"
 
 
 def report(error: CliError, *, as_json: bool) -> int:

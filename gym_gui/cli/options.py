@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
 from gym_gui.cli import candidates
+from gym_gui.cli.errors import CliError, ExitCode
 from gym_gui.cli.run_view import OUTCOME_WORDS, STATE_WORDS
 from mosaic_protocol.states import RunState
 
@@ -28,12 +29,12 @@ def runs_argument(function: F) -> F:
     return click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=candidates.runs)(function)
 
 
-class Count(click.ParamType):
+class Count(click.ParamType[int]):
     """A whole number as people write large ones: ``200000``, ``200_000``, ``2e5``, ``200k``, ``1.5M``."""
 
     name = "n"
     _FORM = re.compile(r"([+-]?[0-9][0-9_,]*(?:\.[0-9]+)?(?:e\+?[0-9]{1,2})?)([kM]?)", re.IGNORECASE)
-    _UNITS = {"": 1, "k": 1000, "m": 1_000_000}
+    _UNITS: ClassVar = {"": 1, "k": 1000, "m": 1_000_000}
 
     def __init__(self, least: int = 1) -> None:
         self._least = least
@@ -44,33 +45,40 @@ class Count(click.ParamType):
         found = self._FORM.fullmatch(value.strip())
         number = float(found[1].replace("_", "").replace(",", "")) * self._UNITS[found[2].lower()] if found else 0.5
         if number != int(number):
-            self._refuse(f"must be a whole number such as 200000, 2e5 or 200k, got {value!r}", param, ctx)
+            self._refuse(f"must be a whole number, got {value[:60]!r}", param)
         if number < self._least:
-            self._refuse(f"must be at least {self._least}, got {value}", param, ctx)
+            self._refuse(f"must be at least {self._least}, got {value}", param)
         return int(number)
 
-    def _refuse(self, sentence: str, param: click.Parameter | None, ctx: click.Context | None) -> NoReturn:
+    def _refuse(self, sentence: str, param: click.Parameter | None) -> NoReturn:
         option = param.opts[-1] if param is not None else "the number"
-        raise click.UsageError(f"{option} {sentence}", ctx)
+        raise CliError(f"{option} {sentence}", ExitCode.REFUSED)
 
 
-class Word(click.ParamType):
+class Word(click.ParamType[tuple[str, ...]]):
     """One of a few words, or something that stands for one; the nearest is offered for any other."""
 
-    def __init__(self, noun: str, meanings: Mapping[str, tuple[str, ...]], shown: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        noun: str,
+        meanings: Mapping[str, tuple[str, ...]],
+        shown: tuple[str, ...],
+        elsewhere: Mapping[str, str] | None = None,
+    ) -> None:
         self.name = noun
         self._noun, self._meanings, self._shown = noun, meanings, shown
+        self._elsewhere = elsewhere or {}
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
         if isinstance(value, tuple):
             return value
-        meaning = self._meanings.get(value.lower().replace("-", "_").replace(" ", "_"))
-        if meaning is None:
-            from mosaic_protocol.suggest import did_you_mean
+        word = value.lower().replace("-", "_").replace(" ", "_")
+        if word in self._meanings:
+            return self._meanings[word]
+        from mosaic_protocol.suggest import did_you_mean
 
-            near = did_you_mean(value, self._shown)
-            raise click.UsageError(f"{value!r} is no {self._noun}{near}", ctx)
-        return meaning
+        hint = f": use {self._elsewhere[word]}" if word in self._elsewhere else did_you_mean(value, self._shown)
+        raise CliError(f"{value[:60]!r} is no {self._noun}{hint}", ExitCode.REFUSED)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         return [CompletionItem(word) for word in self._shown if word.startswith(incomplete.lower())]
@@ -82,8 +90,14 @@ def _state_meanings() -> dict[str, tuple[str, ...]]:
     return {**words, "running": words["training"], "live": live, **{s.lower(): (str(s),) for s in RunState}}
 
 
-STATE = Word("state", _state_meanings(), (*STATE_WORDS, "live"))
-OUTCOME = Word("outcome", {**{word: (word,) for word in OUTCOME_WORDS}, "cancelled": ("canceled",)}, tuple(OUTCOME_WORDS))
+_OUTCOMES = {**{word: (word,) for word in OUTCOME_WORDS}, "cancelled": ("canceled",)}
+STATE = Word(
+    "state",
+    _state_meanings(),
+    (*STATE_WORDS, "live"),
+    {word: f"--outcome {meaning[0]}" for word, meaning in _OUTCOMES.items()},
+)
+OUTCOME = Word("outcome", _OUTCOMES, tuple(OUTCOME_WORDS), {word: f"--state {word}" for word in STATE_WORDS})
 
 
 class PlainGroup(click.Group):

@@ -141,7 +141,7 @@ def _config(request: TrainRequest, manifest: WorkerManifest, flags: dict[str, Va
         "config": {name: value for name, value in settings.items() if value is not None},
     }
     return {
-        "run_name": request.run_name or f"{request.algo}-{str(request.env_id).lower()}-s{request.seed}",
+        "run_name": _default_name(request) if request.run_name is None else request.run_name,
         "resources": {
             "cpus": {"requested": request.cpus},
             # Mandatory: a run that asked for a GPU must not train on the CPU without a word.
@@ -152,6 +152,10 @@ def _config(request: TrainRequest, manifest: WorkerManifest, flags: dict[str, Va
         "metadata": {"worker": worker, "notes": request.notes, "tags": list(request.tags)},
         "schedule": {"max_wallclock_minutes": request.max_wallclock_minutes},
     }
+
+
+def _default_name(request: TrainRequest) -> str:
+    return f"{request.algo}-{str(request.env_id).lower()}-s{request.seed}"
 
 
 def _check(config: dict[str, Any]) -> None:

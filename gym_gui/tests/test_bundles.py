@@ -1,6 +1,6 @@
 """Bundles: a run starts only with what it needs, and a build that fails or dies costs nothing.
 
-The packages are tiny wheels made here, so no network is needed. A real environment is built once; tests that
+The packages are tiny, made and served here, so no network is needed. A real environment is built once; tests that
 change it work on a copy.
 """
 
@@ -19,13 +19,17 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
 from gym_gui.services.trainer import bundles
-from gym_gui.services.trainer.bundles import BundleCancelled, BundleError, BundleManager, finder_in, unmet
+from gym_gui.services.trainer.bundle_build import MARKER_NAME, BundleCancelled, EnvironmentBuild
+from gym_gui.services.trainer.bundle_requirements import BundleError, finder_in, read_bundle, unmet
+from gym_gui.services.trainer.bundles import BundleManager
 from mosaic_protocol.paths import MosaicPaths
 
 HANG_GUARD = 120.0
@@ -99,12 +103,37 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+class Shelf(SimpleHTTPRequestHandler):
+    """Serves a folder the way a package index does: what has a tag may be cached."""
+
+    def end_headers(self) -> None:
+        self.send_header("ETag", '"never changes"')
+        super().end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is inherited
+        pass
+
+
+@pytest.fixture(scope="module")
+def shelf(wheels: Path) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Shelf, directory=str(wheels))) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
+        thread.join()
+
+
 @pytest.fixture(autouse=True, scope="module")
-def offline(wheels: Path) -> Iterator[None]:
+def offline(wheels: Path, shelf: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NO_PROXY", "127.0.0.1")
+        patch.setenv("no_proxy", "127.0.0.1")
         patch.setenv("PIP_NO_INDEX", "1")
-        patch.setenv("PIP_FIND_LINKS", str(wheels))
-        patch.setenv("PIP_TARGET", str(wheels / "elsewhere"))  # a setting that must not lead pip astray
+        patch.setenv("PIP_FIND_LINKS", shelf)
+        patch.setenv("PIP_TRUSTED_HOST", "127.0.0.1")  # pip caches nothing that it does not trust
+        patch.setenv("PIP_TARGET", str(wheels / "elsewhere"))  # this and the next must not lead pip astray
+        patch.setenv("PIP_NO_CACHE_DIR", "1")
         patch.setattr(bundles, "BYTES_NEEDED_WITH_TORCH", 0)  # the torch of these tests is tiny
         yield
 
@@ -162,23 +191,23 @@ def test_includes_are_resolved_relative_to_the_file_that_names_them(home: Home) 
     (home.requirements / "parts" / "more.txt").write_text("beta==2  # why\n-r deep.txt\n")
     (home.requirements / "parts" / "deep.txt").write_text("gamma==3\n")
     file = home.write("# a comment\nalpha==1\n-r parts/more.txt\n\n")
-    assert bundles.read_bundle("tiny", file).lines == ("alpha==1", "beta==2", "gamma==3")
+    assert read_bundle("tiny", file).lines == ("alpha==1", "beta==2", "gamma==3")
 
 
 def test_files_that_include_each_other_are_each_read_once(home: Home) -> None:
     home.write("beta==2\n-r tiny.txt\n", "other")
     file = home.write("alpha==1\n--requirement=other.txt\n")
-    assert bundles.read_bundle("tiny", file).lines == ("alpha==1", "beta==2")
+    assert read_bundle("tiny", file).lines == ("alpha==1", "beta==2")
 
 
 def test_layout_and_order_do_not_change_the_hash_but_a_pin_does(home: Home) -> None:
-    first = bundles.read_bundle("tiny", home.write("alpha==1\nbeta == 2\n")).hash
-    assert bundles.read_bundle("tiny", home.write("# new\nbeta==2\n\nalpha == 1\n")).hash == first
-    assert bundles.read_bundle("tiny", home.write("alpha==1\nbeta==3\n")).hash != first
+    first = read_bundle("tiny", home.write("alpha==1\nbeta == 2\n")).hash
+    assert read_bundle("tiny", home.write("# new\nbeta==2\n\nalpha == 1\n")).hash == first
+    assert read_bundle("tiny", home.write("alpha==1\nbeta==3\n")).hash != first
 
 
 def test_the_hash_depends_on_python_and_platform(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    bundle = bundles.read_bundle("tiny", home.write("alpha==1\n"))
+    bundle = read_bundle("tiny", home.write("alpha==1\n"))
     before = bundle.hash
     monkeypatch.setattr("sysconfig.get_platform", lambda: "another-platform")
     assert bundle.hash != before
@@ -196,7 +225,7 @@ def test_the_hash_depends_on_python_and_platform(home: Home, monkeypatch: pytest
 )
 def test_a_line_that_cannot_be_honoured_is_refused_with_a_sentence(home: Home, text: str, sentence: str) -> None:
     with pytest.raises(BundleError) as caught:
-        bundles.read_bundle("tiny", home.write(text))
+        read_bundle("tiny", home.write(text))
     assert sentence in str(caught.value)
     assert "secret" not in str(caught.value)
 
@@ -342,9 +371,9 @@ def test_an_installed_bundle_is_ready_and_its_interpreter_imports_it(built: Buil
 
 
 def test_the_link_points_to_the_environment_named_by_its_hash(built: Built) -> None:
-    expected = bundles.read_bundle("tiny", built.requirements / "tiny.txt").hash
+    expected = read_bundle("tiny", built.requirements / "tiny.txt").hash
     assert os.readlink(built.link) == built.directory.name == f"tiny-{expected[:12]}"
-    marker = json.loads((built.directory / bundles.MARKER_NAME).read_text())
+    marker = json.loads((built.directory / MARKER_NAME).read_text())
     assert marker["hash"] == expected
     assert marker["installed"] == ["mosaic-tiny==1.0", "torch==2.13.0+cpu"]
 
@@ -362,6 +391,10 @@ def test_torch_is_installed_before_the_rest(built: Built) -> None:
     assert any(line.startswith("Successfully installed") for line in built.said)
 
 
+def test_downloads_are_kept_in_the_cache_of_the_data_root(built: Built) -> None:
+    assert any(entry.is_file() for entry in built.paths.pip_cache.rglob("*"))
+
+
 def test_the_manifest_record_names_what_is_installed(built: Built) -> None:
     record = built.manager().bundle_record("tiny")
     assert record["name"] == "tiny"
@@ -371,10 +404,10 @@ def test_the_manifest_record_names_what_is_installed(built: Built) -> None:
 
 
 def test_installing_again_builds_nothing(built: Built) -> None:
-    before = (built.directory / bundles.MARKER_NAME).stat()
+    before = (built.directory / MARKER_NAME).stat()
     said: list[str] = []
     assert built.manager().install("tiny", said.append) == built.directory
-    assert (built.directory / bundles.MARKER_NAME).stat().st_mtime_ns == before.st_mtime_ns
+    assert (built.directory / MARKER_NAME).stat().st_mtime_ns == before.st_mtime_ns
     assert "already built" in said[0]
 
 
@@ -386,9 +419,20 @@ def test_a_crash_between_marker_and_link_is_made_good_without_a_build(copy: Home
 
 
 def test_an_environment_without_its_marker_does_not_count(copy: Home) -> None:
-    (copy.link / bundles.MARKER_NAME).unlink()
+    (copy.link / MARKER_NAME).unlink()
     assert copy.status() == "missing"
     assert copy.manager().preflight("tiny").python is None
+
+
+def test_a_removal_that_is_cut_short_leaves_nothing_that_counts(copy: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    def power_cut(directory: Path, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shutil, "rmtree", power_cut)
+    with pytest.raises(KeyboardInterrupt):
+        bundles._discard(copy.link.resolve())
+    assert copy.link.is_dir()
+    assert copy.status() == "missing"
 
 
 def test_an_environment_whose_interpreter_is_gone_does_not_count(copy: Home) -> None:
@@ -481,10 +525,10 @@ WAITING = "import os, time; print('Collecting', os.getpid(), flush=True); time.s
 
 def run_step(home: Home, listener: Callable[[str], None], lock: int, code: str) -> None:
     """One step of a build, with a command of the test's choice in place of pip."""
-    bundle = bundles.read_bundle("tiny", home.write(SECOND))
+    bundle = read_bundle("tiny", home.write(SECOND))
     log = home.requirements / "log"
     log.touch()
-    build = bundles._Build(bundle, home.link, home.link, log, listener, threading.Event(), lock)
+    build = EnvironmentBuild(bundle, home.link, home.link, log, listener, threading.Event(), lock)
     build._step("Waiting", [sys.executable, "-c", code])
 
 
@@ -546,7 +590,7 @@ def test_an_installer_killed_while_pip_builds_takes_all_that_it_started_along(
 def test_after_a_killed_installer_the_old_environment_is_in_use_and_the_next_succeeds(copy: Home) -> None:
     old = os.readlink(copy.link)
     copy.write(SECOND)
-    half_built = bundles.read_bundle("tiny", copy.requirements / "tiny.txt").hash[:12]
+    half_built = read_bundle("tiny", copy.requirements / "tiny.txt").hash[:12]
     with start_installer(copy) as installer:
         deadline = time.monotonic() + HANG_GUARD
         while not (copy.paths.venvs / f"tiny-{half_built}" / "bin" / "python").exists():

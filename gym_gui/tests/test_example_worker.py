@@ -42,6 +42,11 @@ def test_a_folder_dropped_on_the_worker_path_is_found_pauses_and_stops(
 def test_the_page_shows_the_manifest_as_it_is() -> None:
     page = (ROOT / "docs/how-to/add-a-worker.md").read_text()
     manifest = (ROOT / "examples/sb3_worker/worker.toml").read_text()
-    for line in ('type = "sb3"', 'module = "sb3_worker.cli"', "[algorithms.sb3_ppo]", 'summary = "Stable-Baselines3\'s PPO."'):
+    for line in (
+        'type = "sb3"',
+        'module = "sb3_worker.cli"',
+        "[algorithms.sb3_ppo]",
+        'summary = "Stable-Baselines3\'s PPO."',
+    ):
         assert line in page
         assert line in manifest

@@ -53,9 +53,7 @@ def test_the_root_requirements_are_the_base_bundle() -> None:
 
 @pytest.mark.parametrize("name", sorted(set(BUNDLES) - {"base.txt"}))
 def test_every_bundle_includes_the_base(name: str) -> None:
-    included = [
-        line.removeprefix("-r ") for line in lines_of(ROOT / "requirements" / name) if line.startswith("-r ")
-    ]
+    included = [line.removeprefix("-r ") for line in lines_of(ROOT / "requirements" / name) if line.startswith("-r ")]
     assert included in (["base.txt"], ["cleanrl_worker.txt"])
 
 
@@ -152,9 +150,7 @@ def home(tmp_path: Path) -> setup_environment.Home:
     return setup_environment.Home(root)
 
 
-def test_torch_is_installed_by_its_pin_before_everything_else(
-    steps: Steps, home: setup_environment.Home
-) -> None:
+def test_torch_is_installed_by_its_pin_before_everything_else(steps: Steps, home: setup_environment.Home) -> None:
     setup_environment.set_up(home, "demo")
     installed = [command[-1] for command in steps.commands if "pip" in command]
     assert installed == [EXTRAS["cleanrl"][0], ".[cleanrl]"]
@@ -168,18 +164,14 @@ def test_a_second_setup_does_nothing(steps: Steps, home: setup_environment.Home)
     assert steps.commands == []
 
 
-def test_the_demo_environment_is_not_taken_for_the_dev_one(
-    steps: Steps, home: setup_environment.Home
-) -> None:
+def test_the_demo_environment_is_not_taken_for_the_dev_one(steps: Steps, home: setup_environment.Home) -> None:
     setup_environment.set_up(home, "demo")
     setup_environment.set_up(home, "dev")
     assert steps.commands[-1][-1] == ".[cleanrl,dev]"
     assert steps.made_environments() == 1
 
 
-def test_a_changed_pin_is_installed_into_the_same_environment(
-    steps: Steps, home: setup_environment.Home
-) -> None:
+def test_a_changed_pin_is_installed_into_the_same_environment(steps: Steps, home: setup_environment.Home) -> None:
     setup_environment.set_up(home, "demo")
     steps.commands.clear()
     config = home.root / "pyproject.toml"
@@ -237,9 +229,7 @@ def test_without_root_a_missing_venv_module_is_answered_with_the_command(
         setup_environment.require_venv_module()
 
 
-def test_an_old_python_hands_over_to_a_newer_one_on_the_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_old_python_hands_over_to_a_newer_one_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dead, alive = tmp_path / "python3.13", tmp_path / "python3.12"
     dead.write_text("#!/bin/sh\nexit 127\n", encoding="utf-8")
     alive.write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")

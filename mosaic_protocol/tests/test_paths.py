@@ -57,8 +57,7 @@ def test_only_a_ulid_becomes_part_of_a_runs_paths(run_id: str) -> None:
             layout.run(run_id).directory,
             layout.run_logs(run_id),
         ]
-    except ValueError as error:
-        assert "is not a run id" in str(error) and str(error).isprintable()
+    except ValueError:
         return
     assert len(run_id) == 26 and run_id.isascii() and run_id.isalnum()
     assert [path.parent for path in found] == [layout.configs, layout.configs, layout.runs, layout.logs]
@@ -73,8 +72,9 @@ def test_hostile_names_are_refused(name: str) -> None:
 
 
 def test_a_refusal_does_not_repeat_a_flood_of_input() -> None:
-    with pytest.raises(ValueError) as refusal:
-        paths.checked_run_id("x" * 1_000_000)
+    with pytest.raises(ValueError, match="is not a run id") as refusal:
+        paths.checked_run_id("x\n" * 1_000_000)
+    assert str(refusal.value).isprintable()
     assert len(str(refusal.value)) < 200
 
 

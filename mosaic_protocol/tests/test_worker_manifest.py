@@ -108,7 +108,7 @@ def test_what_clients_are_told_has_no_path_of_this_machine(tmp_path: Path) -> No
 def test_a_manifest_cannot_be_changed(tmp_path: Path) -> None:
     manifest = load_manifest(make_worker(tmp_path))
     with pytest.raises(pydantic.ValidationError):
-        manifest.module = "os"
+        manifest.module = "os"  # type: ignore[misc]
 
 
 WRONG_LINES = [
@@ -191,6 +191,11 @@ def toml_text(value: Any) -> str:
     return "nan" if isinstance(value, float) else json.dumps(value)
 
 
+def check_that_it_can_be_shown(error: ManifestError) -> None:
+    assert error.problems
+    assert all(line.isprintable() for line in str(error).split("\n"))
+
+
 @settings(max_examples=500, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_manifest_is_either_read_or_refused(tmp_path: Path, data: st.DataObject) -> None:
@@ -204,7 +209,7 @@ def test_any_manifest_is_either_read_or_refused(tmp_path: Path, data: st.DataObj
     try:
         load_manifest(package_dir)
     except ManifestError as error:
-        assert error.problems and all(line.isprintable() for line in str(error).split("\n"))
+        check_that_it_can_be_shown(error)
 
 
 # --- discovery ---
@@ -294,9 +299,10 @@ def test_a_search_path_that_is_wrong_is_told(tmp_path: Path) -> None:
     package_dir = make_worker(tmp_path)
     make_worker(tmp_path / "named", package="not-a-package")
     absent = tmp_path / "absent"
-    folders = [absent, package_dir, tmp_path / "named"]
+    folders = [absent, package_dir, tmp_path / "named", "~nobody_of_this_name"]
     problems = discover({"MOSAIC_WORKER_PATH": os.pathsep.join(map(str, folders))}).problems
     assert f"{absent} of MOSAIC_WORKER_PATH cannot be read: No such file or directory" in problems
+    assert any(problem.startswith("~nobody_of_this_name of MOSAIC_WORKER_PATH cannot be read") for problem in problems)
     assert f"{package_dir} of MOSAIC_WORKER_PATH is a worker itself: name the folder above it" in problems
     assert f"{tmp_path / 'named' / 'not-a-package'} is ignored: its name cannot be a Python package's" in problems
 

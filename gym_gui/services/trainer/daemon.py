@@ -130,7 +130,7 @@ class TrainerDaemon:
             storage.registry,
             TelemetryHub(storage.store),
             RunQueue(capacity),
-            TrainerDispatcher(paths, bundles, roster.registered_runners, target),
+            TrainerDispatcher(paths, bundles, roster.registered_runners, capacity.gpus, target),
             LocalExecutor(warm_pool),
         )
         return roster, orchestrator, warm_pool

@@ -3,18 +3,21 @@ environment."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gym_gui.services.trainer.bundles import BundleError, BundleManager
-from gym_gui.services.trainer.errors import LaunchError
+from gym_gui.services.trainer.bundle_requirements import BundleError
+from gym_gui.services.trainer.bundles import BundleManager
+from gym_gui.services.trainer.errors import LaunchError, StorageFullError, WorldError
 from gym_gui.services.trainer.executor import LaunchSpec
+from gym_gui.services.trainer.gpu import Gpu, cuda_environment
 from gym_gui.services.trainer.run_record import RunRecord
 from mosaic_protocol.paths import MosaicPaths, RunPaths
 from mosaic_protocol.run_config import RunConfig, parse_run_config
@@ -43,8 +46,11 @@ class _Surroundings:
 class TrainerDispatcher:
     """Builds launches. Its methods touch the disk and may be slow: call them in a thread."""
 
-    def __init__(self, paths: MosaicPaths, bundles: BundleManager, workers: WorkerLookup, target: str) -> None:
+    def __init__(
+        self, paths: MosaicPaths, bundles: BundleManager, workers: WorkerLookup, gpus: Sequence[Gpu], target: str
+    ) -> None:
         self._paths, self._bundles, self._workers, self._target = paths, bundles, workers, target
+        self._gpus = tuple(gpus)
         self._passed: dict[str, tuple[float, Path]] = {}
 
     def dispatch(self, run: RunRecord, launch_token: str) -> LaunchSpec:
@@ -77,7 +83,7 @@ class TrainerDispatcher:
         if not manifest.bundle:
             return Path(sys.executable)
         when, python = self._passed.get(manifest.bundle, (0.0, None))
-        if python is not None and time.monotonic() - when < _PREFLIGHT_SECONDS:
+        if python is not None and time.monotonic() - when < _PREFLIGHT_SECONDS and python.exists():
             return python
         return self._fresh_preflight(manifest.bundle)
 
@@ -97,7 +103,7 @@ class TrainerDispatcher:
             for folder in (folders.outbox, folders.claims, self._paths.run_logs(run.run_id), self._paths.configs):
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise LaunchError(f"never started: cannot create {error.filename}: {error.strerror}") from error
+            raise _cannot("create", error) from error
         return folders
 
     def _write_configs(self, around: _Surroundings) -> None:
@@ -108,7 +114,7 @@ class TrainerDispatcher:
             requirements = self._bundles.bundle_record(around.manifest.bundle) if around.manifest.bundle else None
             refresh_manifest(around.folders, worker=around.manifest.type, requirements=requirements)
         except OSError as error:
-            raise LaunchError(f"never started: cannot write {error.filename}: {error.strerror}") from error
+            raise _cannot("write", error) from error
 
     def _spec(self, around: _Surroundings) -> LaunchSpec:
         command = self._build_worker_command(around)
@@ -143,7 +149,6 @@ class TrainerDispatcher:
         """The daemon's environment with what the run adds. The launch token is the only secret in it, and the worker
         takes it out before it starts anything."""
         run, folders = around.run, around.folders
-        gpus = run.reservation.gpu_indices if run.reservation else ()
         artifacts = around.config.artifacts
         return {
             **self._base_env(around.manifest),
@@ -159,7 +164,7 @@ class TrainerDispatcher:
             f"{run.worker_type.upper()}_RUN_DIR": str(folders.directory),
             "WANDB_RUN_ID": run.run_id,
             "WANDB_DIR": str(folders.directory),
-            "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus)),
+            **cuda_environment(self._gpus, run.reservation.gpu_indices if run.reservation else ()),
         }
 
     def _base_env(self, manifest: WorkerManifest) -> dict[str, str]:
@@ -172,6 +177,13 @@ class TrainerDispatcher:
             "PYTHONPATH": os.pathsep.join(dict.fromkeys(filter(None, search))),
             "PYTHONUNBUFFERED": "1",
         }
+
+
+def _cannot(what: str, error: OSError) -> WorldError:
+    sentence = f"cannot {what} {error.filename}: {error.strerror}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StorageFullError(sentence)
+    return LaunchError(f"never started: {sentence}")
 
 
 def _worker_config(around: _Surroundings) -> dict[str, Any]:

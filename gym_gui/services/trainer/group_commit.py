@@ -12,6 +12,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,20 +46,24 @@ class GroupCommitter:
     def __init__(self, path: Path, migrations: list[Migration], *, synchronous: str) -> None:
         self.path = path
         self._pending: queue.SimpleQueue[tuple[Operation, Future[Any]] | None] = queue.SimpleQueue()
+        self._closed = threading.Event()
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._connection = _open_checked(path, synchronous)
-        _migrate(self._connection, migrations, path)
+        self._connection = _open_checked(path, synchronous, migrations)
         self._thread = threading.Thread(target=self._work, name=f"writer-{path.stem}", daemon=True)
         self._thread.start()
 
     def submit(self, operation: Callable[[sqlite3.Connection], T]) -> Future[T]:
         """Run an operation in the next transaction; the future is done after its commit."""
         future: Future[T] = Future()
-        self._pending.put((operation, future))
+        if self._closed.is_set():
+            future.set_exception(WorldError(f"{self.path} is closed: the daemon is leaving"))
+        else:
+            self._pending.put((operation, future))
         return future
 
     def close(self) -> None:
-        """Finish what was submitted and close the file."""
+        """Finish what was submitted and close the file. No thread may submit while this one closes."""
+        self._closed.set()
         self._pending.put(None)
         self._thread.join()
         self._connection.close()
@@ -103,13 +108,13 @@ class GroupCommitter:
                 future.set_exception(problem)
 
     def _run_alone(self, operation: Operation) -> tuple[Any, BaseException | None]:
-        """One operation in a savepoint of its own. A storage error concerns all of them and is raised."""
+        """One operation in a savepoint of its own. A storage error (no space, damage) concerns all and is raised."""
         self._connection.execute("SAVEPOINT one")
         try:
             result = operation(self._connection)
-        except sqlite3.OperationalError:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the caller of this one operation
+        except Exception as error:
+            if isinstance(error, sqlite3.OperationalError) or type(error) is sqlite3.DatabaseError:
+                raise
             self._connection.execute("ROLLBACK TO one")
             self._connection.execute("RELEASE one")
             return None, error
@@ -118,7 +123,8 @@ class GroupCommitter:
 
     def _roll_back(self) -> None:
         if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
+            with suppress(sqlite3.Error):  # the writing thread must live on; the next BEGIN tells if this did not work
+                self._connection.execute("ROLLBACK")
 
 
 def translate(error: sqlite3.Error, path: Path) -> WorldError:
@@ -131,19 +137,28 @@ def translate(error: sqlite3.Error, path: Path) -> WorldError:
     return WorldError(f"{path}: {text}")
 
 
-def _open_checked(path: Path, synchronous: str) -> sqlite3.Connection:
+def _open_checked(path: Path, synchronous: str, migrations: list[Migration]) -> sqlite3.Connection:
+    """A connection to a sound database of the newest schema; what cannot be had leaves no lock behind."""
     try:
         connection = connect(path)
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute(f"PRAGMA synchronous={synchronous}")
-        connection.execute("PRAGMA foreign_keys=ON")
-        verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        try:
+            _check(connection, path, synchronous)
+            _migrate(connection, migrations, path)
+        except BaseException:
+            connection.close()
+            raise
     except sqlite3.Error as error:
         raise translate(error, path) from error
-    if verdict != "ok":
-        connection.close()
-        raise RegistryCorruptError(f"{path} is damaged ({verdict})")
     return connection
+
+
+def _check(connection: sqlite3.Connection, path: Path, synchronous: str) -> None:
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute(f"PRAGMA synchronous={synchronous}")
+    connection.execute("PRAGMA foreign_keys=ON")
+    verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if verdict != "ok":
+        raise RegistryCorruptError(f"{path} is damaged ({verdict})")
 
 
 def _migrate(connection: sqlite3.Connection, migrations: list[Migration], path: Path) -> None:
@@ -154,11 +169,8 @@ def _migrate(connection: sqlite3.Connection, migrations: list[Migration], path: 
             f"{path} has schema version {version}, this MOSAIC knows {len(migrations)}: "
             "update MOSAIC, or point MOSAIC_HOME at another folder"
         )
-    try:
-        for number in range(version, len(migrations)):
-            connection.execute("BEGIN IMMEDIATE")
-            migrations[number](connection)
-            connection.execute(f"PRAGMA user_version={number + 1}")
-            connection.execute("COMMIT")
-    except sqlite3.Error as error:
-        raise translate(error, path) from error
+    for number in range(version, len(migrations)):
+        connection.execute("BEGIN IMMEDIATE")
+        migrations[number](connection)
+        connection.execute(f"PRAGMA user_version={number + 1}")
+        connection.execute("COMMIT")

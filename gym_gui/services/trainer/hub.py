@@ -16,7 +16,7 @@ from pathlib import Path
 
 from gym_gui.logging_config import log_constants as codes
 from gym_gui.logging_config.structured import log_event
-from gym_gui.services.trainer.errors import RefusedError, StorageFullError
+from gym_gui.services.trainer.errors import RegistryCorruptError, WorldError
 from gym_gui.services.trainer.store import Batch, TelemetryStore
 from mosaic_protocol import events as ev
 from mosaic_protocol.outbox import OutboxReader, streams
@@ -50,24 +50,30 @@ class TelemetryHub:
         stored = await asyncio.wrap_future(self.store.ingest(batch))
         for record in stored.fresh:
             await self._tell(batch, record)
+        if stored.damaged:
+            self._tell_damage(batch.run_id, batch.stream, stored.damaged[0], len(stored.damaged))
         if stored.fresh:
             self._wake(batch.run_id)
         return stored.acked
 
     async def drain(self, run_id: str, outbox: Path) -> None:
-        """Take over what a dead worker left in its outbox. A damaged journal is told and left where it is."""
+        """Take over what a dead worker left in its outbox. Damage is told and left where it is; the rest is kept."""
         for stream in await asyncio.to_thread(streams, outbox):
             try:
                 await self._drain_stream(run_id, outbox, stream)
-            except RefusedError as error:
-                log_event(logger, codes.LOG_STORE_BAD_JOURNAL, run_id=run_id, stream=stream, reason=str(error))
+            except (OSError, RegistryCorruptError) as error:
+                self._tell_damage(run_id, stream, str(error), 1)
+
+    def _tell_damage(self, run_id: str, stream: str, reason: str, places: int) -> None:
+        log_event(logger, codes.LOG_STORE_BAD_JOURNAL, run_id=run_id, stream=stream, reason=reason, places=places)
 
     async def _drain_stream(self, run_id: str, outbox: Path, stream: str) -> None:
         acked = await asyncio.to_thread(self.store.acked, run_id, stream)
         reader = OutboxReader(outbox, stream, after_seq=acked)
         try:
             while lines := await asyncio.to_thread(reader.read, _DRAIN_RECORDS):
-                await self._publish_patiently(Batch(run_id, stream, reader.next_seq - len(lines), lines))
+                first = reader.next_seq - len(lines)
+                await self._publish_patiently(Batch(run_id, stream, first, lines, salvage=True))
         finally:
             reader.close()
 
@@ -75,7 +81,9 @@ class TelemetryHub:
         while True:
             try:
                 await self.publish(batch)
-            except StorageFullError as error:
+            except RegistryCorruptError:
+                raise
+            except WorldError as error:
                 log_event(logger, codes.LOG_STORE_FULL, run_id=batch.run_id, reason=str(error))
                 await asyncio.sleep(1.0)
             else:

@@ -219,11 +219,15 @@ class _Draft:
     def condemn(self, outcome: Outcome, sentence: str) -> None:
         """Settle the fate; the first verdict stands."""
         if self.run.verdict is None:
+            sentence = sentence or f"{outcome}, and nobody said why"
             self.run = replace(self.run, verdict=Verdict(outcome, sentence), reason=sentence)
 
     def stop_worker(self) -> None:
-        self.run = replace(self.run, desired=Desired.STOP)
-        self.instructions += [TellWorker(), ArmKill(Patience.STOP)]
+        """Asking again changes no deadline: it would cut short a last checkpoint, or put off the kill."""
+        self.instructions.append(TellWorker())
+        if self.run.desired is not Desired.STOP:
+            self.run = replace(self.run, desired=Desired.STOP)
+            self.instructions.append(ArmKill(Patience.STOP))
 
     def conclude(self, outcome: Outcome, sentence: str) -> None:
         self.run = replace(self.run, outcome=outcome, reason=sentence, reservation=None)
@@ -295,6 +299,8 @@ def _launching(draft: _Draft, event: Launching) -> None:
 def _launched(draft: _Draft, event: Launched) -> None:
     draft.run = replace(draft.run, process=event.process, start_mode=event.mode)
     draft.note(f"pid {event.process.pid}, {event.mode}")
+    if draft.run.desired is Desired.STOP:  # the stop came while there was no process yet to be killed
+        draft.instructions.append(ArmKill(Patience.STOP))
 
 
 def _launch_failed(draft: _Draft, event: LaunchFailed) -> None:
@@ -317,9 +323,10 @@ def _registered(draft: _Draft, event: Registered) -> None:
 
 
 def _worker_said(draft: _Draft, event: WorkerSaid) -> None:
-    if 0 < event.seq <= draft.run.heard.get(event.stream, 0):
+    heard = draft.run.heard.get(event.stream, 0)
+    if 0 < event.seq <= heard:
         return
-    draft.run = replace(draft.run, heard={**draft.run.heard, event.stream: event.seq})
+    draft.run = replace(draft.run, heard={**draft.run.heard, event.stream: max(heard, event.seq)})
     if event.step is not None:
         draft.run = replace(draft.run, last_step=max(draft.run.last_step, event.step))
     _WORDS.get(event.event, _heard)(draft, event)
@@ -355,6 +362,8 @@ def _said_last_word(draft: _Draft, event: WorkerSaid) -> None:
     if draft.run.last_word is not None:
         return
     draft.run = replace(draft.run, last_word=LastWord(event.event, event.sentence, event.step))
+    if event.event == ev.RUN_FAILED:
+        draft.condemn(Outcome.FAILED, event.sentence or "the worker said that the run failed, and not why")
     if event.event == ev.RUN_FAILED and draft.run.state is not RunState.FAULT:
         draft.move(RunState.FAULT, event.sentence)
     else:
@@ -407,8 +416,13 @@ def _require_settled(run: RunRecord, what: str) -> None:
     if run.desired is Desired.STOP and not run.is_over:
         raise WrongStateError(f"run {run.short} is being stopped; it cannot {what}")
     if run.state not in SETTLED_STATES:
-        where = f"it ended: {run.outcome}, {run.reason}" if run.is_over else f"it is in {run.state}, not training yet"
-        raise WrongStateError(f"run {run.short} cannot {what}: {where}")
+        raise WrongStateError(f"run {run.short} cannot {what}: {_where_it_is(run)}")
+
+
+def _where_it_is(run: RunRecord) -> str:
+    if run.is_over:
+        return f"it ended: {run.outcome}, {run.reason}"
+    return "it is ending" if run.state is RunState.FAULT else f"it is in {run.state}, not training yet"
 
 
 def _timed_out(draft: _Draft, event: TimedOut) -> None:
@@ -467,8 +481,6 @@ def final_verdict(run: RunRecord, stderr_tail: str = "") -> Verdict:
         return Verdict(Outcome.COMPLETED, f"{word.sentence or 'completed'}{late}")
     if verdict is not None:
         return Verdict(verdict.outcome, verdict.sentence + _how_it_stopped(run))
-    if word is not None and word.event == ev.RUN_FAILED:
-        return Verdict(Outcome.FAILED, word.sentence or "the worker said that the run failed, and not why")
     if word is not None:
         return Verdict(Outcome.CANCELED, f"stopped from outside the trainer{_how_it_stopped(run)}")
     return _verdict_from_exit(run.exit_status, stderr_tail)
@@ -484,9 +496,10 @@ def _how_it_stopped(run: RunRecord) -> str:
 
 
 def _verdict_from_exit(status: int | None, stderr_tail: str) -> Verdict:
-    if status is None:
-        return Verdict(Outcome.LOST, "the worker ended while no trainer daemon was watching and left no last word")
     said = f": {stderr_tail}" if stderr_tail else ""
+    if status is None:
+        why = "what had started it was gone before, so nobody saw how it ended"
+        return Verdict(Outcome.LOST, f"the worker left no last word, and {why}{said}")
     if status == 0:
         return Verdict(Outcome.FAILED, f"the worker ended without a last word{said}")
     verb = "was " if status < 0 else ""

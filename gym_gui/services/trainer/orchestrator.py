@@ -29,7 +29,7 @@ from gym_gui.services.trainer.errors import (
     WorldError,
     WrongStateError,
 )
-from gym_gui.services.trainer.executor import Executor, WorkerHandle
+from gym_gui.services.trainer.executor import Executor, StartedWorker, WorkerHandle
 from gym_gui.services.trainer.hub import TelemetryHub
 from gym_gui.services.trainer.log_files import stderr_summary
 from gym_gui.services.trainer.run_queue import Demand, Reservation, RunQueue
@@ -155,9 +155,10 @@ class TrainerOrchestrator:
     async def _on_worker_word(self, run_id: str, stream: str, record: ev.LifecycleRecord) -> None:
         if run_id not in self.tracked:
             return
-        await self.apply_surely(run_id, lc.WorkerSaid(record.event, record.sentence, record.step, stream, record.seq))
+        said = lc.WorkerSaid(record.event, record.sentence, record.step, stream, record.seq)
+        run = await self.apply_surely(run_id, said)
         if record.event == ev.RUN_STARTED:
-            self.spawn(self.warm_up(self.tracked[run_id].run.worker_type))
+            self.spawn(self.warm_up(run.worker_type))
 
     async def warm_up(self, worker_type: str) -> None:
         """Let the next run of this worker start faster. Called once a run has started, to leave that one the CPU."""
@@ -198,7 +199,7 @@ class TrainerOrchestrator:
         while True:
             try:
                 return await self.apply(run_id, event)
-            except StorageFullError as error:
+            except WorldError as error:
                 log_event(logger, codes.LOG_STORE_FULL, run_id=run_id, reason=str(error))
                 await asyncio.sleep(1.0)
 
@@ -307,10 +308,7 @@ class TrainerOrchestrator:
     async def _launch(self, live: TrackedRun, token: str) -> None:
         """Start the worker of a run whose launch is recorded."""
         try:
-            spec = await asyncio.to_thread(self.dispatcher.dispatch, live.run, token)
-            if live.run.desired is Desired.STOP:
-                raise LaunchError("stopped before the worker was started")
-            started = await self.executor.start(spec)
+            started = await self._start_when_there_is_space(live, token)
         except (WorldError, RefusedError, OSError) as error:
             log_event(logger, codes.LOG_RUN_LAUNCH_FAILED, run_id=live.run.run_id, reason=str(error))
             await self.apply_surely(live.run.run_id, lc.LaunchFailed(str(error)))
@@ -318,6 +316,17 @@ class TrainerOrchestrator:
         live.seen()
         await self.apply_surely(live.run.run_id, lc.Launched(started.process, started.mode))
         self.spawn(self.watch(live))
+
+    async def _start_when_there_is_space(self, live: TrackedRun, token: str) -> StartedWorker:
+        """A full disk passes; it is no reason to fail a run that has not begun."""
+        while live.run.desired is not Desired.STOP:
+            try:
+                spec = await asyncio.to_thread(self.dispatcher.dispatch, live.run, token)
+                return await self.executor.start(spec)
+            except StorageFullError as error:
+                log_event(logger, codes.LOG_STORE_FULL, run_id=live.run.run_id, reason=str(error))
+                await asyncio.sleep(1.0)
+        raise LaunchError("stopped before the worker was started")
 
     async def watch(self, live: TrackedRun) -> None:
         """Wait for the end of the worker's leading process."""
@@ -363,15 +372,18 @@ class TrainerOrchestrator:
         live.clearing = True
         run = live.run
         if run.process is not None:
-            await self._sweep(self._handle(run))
+            await self._sweep(self._handle(run), 0.0 if run.desired is Desired.STOP else self.settings.stop_seconds)
         folders = self.paths.run(run.run_id)
         await self.hub.drain(run.run_id, folders.outbox)
         tail = await asyncio.to_thread(stderr_summary, self.paths.run_logs(run.run_id))
         ended = await self.apply_surely(run.run_id, lc.Gone(tail))
         await asyncio.to_thread(_close_manifest, self.paths, ended)
 
-    async def _sweep(self, handle: WorkerHandle) -> None:
-        left = await self.executor.survivors(handle)
+    async def _sweep(self, handle: WorkerHandle, patience: float) -> None:
+        """End what outlived the leader. A script that lost its supervisor first gets the time for a last checkpoint."""
+        deadline = time.monotonic() + patience
+        while (left := await self.executor.survivors(handle)) and time.monotonic() < deadline:
+            await asyncio.sleep(0.05)
         if left:
             log_event(logger, codes.LOG_RUN_SWEPT, run_id=handle.run_id, pids=[process.pid for process in left])
             await self.executor.kill_all(handle)

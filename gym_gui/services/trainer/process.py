@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import signal
@@ -12,7 +13,7 @@ import time
 from gym_gui.logging_config import log_constants as codes
 from gym_gui.logging_config.structured import log_event
 from gym_gui.services.trainer import process_sweep
-from gym_gui.services.trainer.errors import LaunchError
+from gym_gui.services.trainer.errors import LaunchError, StorageFullError
 from gym_gui.services.trainer.executor import Executor, LaunchSpec, StartedWorker, WorkerHandle
 from gym_gui.services.trainer.warm_pool import WarmPool
 from mosaic_protocol.process_identity import ProcessIdentity, boot_id
@@ -50,6 +51,8 @@ class LocalExecutor(Executor):
                     start_new_session=True,
                 )
         except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise StorageFullError(f"cannot open {error.filename}: {error.strerror}") from error
             raise LaunchError(f"never started: {error.strerror or error} ({spec.python})") from error
         self._children[child.pid] = child
         return _identity_at_birth(child.pid)

@@ -7,7 +7,8 @@ import asyncio
 import time
 from collections.abc import Mapping
 
-from gym_gui.services.trainer.bundles import BundleError, BundleManager
+from gym_gui.services.trainer.bundle_requirements import BundleError
+from gym_gui.services.trainer.bundles import BundleManager
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.worker_manifest import Discovery, WorkerManifest, discover
 

@@ -166,8 +166,9 @@ class RunRegistry:
             raise UnknownRunError("no run was named: `mosaic runs` lists them")
         key = reference.upper()
         by_id = "run_id = ? OR substr(run_id, 1, ?) = ? OR substr(run_id, -?) = ?"
-        values = (key, len(key), key, len(key), key, reference)
-        sql = f"SELECT document FROM runs WHERE {by_id} OR name = ? ORDER BY position DESC LIMIT 20"
+        values = (key, len(key), key, len(key), key, reference, key)
+        order = "ORDER BY run_id = ? DESC, position DESC LIMIT 20"
+        sql = f"SELECT document FROM runs WHERE {by_id} OR name = ? {order}"
         with self._rows(sql, values) as rows:
             return _the_one(reference, [_decode(row) for row in rows])
 
@@ -276,7 +277,9 @@ def _write_run(connection: sqlite3.Connection, run: RunRecord, *, new: bool) -> 
         connection.execute(f"INSERT INTO runs ({names}) VALUES ({marks})", (run.run_id, *columns.values()))
     else:
         settings = ", ".join(f"{column} = ?" for column in columns)
-        connection.execute(f"UPDATE runs SET {settings} WHERE run_id = ?", (*columns.values(), run.run_id))
+        changed = connection.execute(f"UPDATE runs SET {settings} WHERE run_id = ?", (*columns.values(), run.run_id))
+        if changed.rowcount == 0:
+            raise UnknownRunError(f"run {run.short} was deleted for good meanwhile")
 
 
 def _position_of(token: str) -> int:

@@ -54,14 +54,17 @@ class Batch:
     stream: str
     first_seq: int
     lines: Sequence[bytes]
+    salvage: bool = False
+    """For the journal of a worker that is gone: take what can be read and tell the rest, instead of refusing."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What a batch led to: the cursor after it, and the records that were new."""
+    """What a batch led to: the cursor after it, the records that were new, and a sentence for each damage."""
 
     acked: int
     fresh: Sequence[ev.Record]
+    damaged: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -109,16 +112,14 @@ class TelemetryStore:
         acked = _acked(connection, run, batch.stream)
         if not batch.lines:
             return Stored(acked, ())
-        if batch.first_seq > acked + 1:
-            raise RefusedError(f"stream {batch.stream!r} goes on at {acked + 1}, not at {batch.first_seq}")
-        fresh = [_checked(line, seq) for seq, line in enumerate(batch.lines, batch.first_seq) if seq > acked]
+        fresh, damaged = _salvaged(batch, acked) if batch.salvage else (_read_strictly(batch, acked), [])
         metrics = [record for record in fresh if isinstance(record, ev.MetricRow)]
         _write_metrics(connection, run, batch.stream, metrics)
         kept = [record for record in fresh if not isinstance(record, ev.LogRecord)]
         _write_records(connection, run, batch.stream, kept)
-        acked = max(acked, batch.first_seq + len(batch.lines) - 1)
+        acked = fresh[-1].seq if fresh else acked
         connection.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?, ?)", (run, batch.stream, acked))
-        return Stored(acked, fresh)
+        return Stored(acked, fresh, damaged)
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
@@ -193,6 +194,31 @@ class TelemetryStore:
     def _query(self, sql: str, values: Sequence[object]) -> list[sqlite3.Row]:
         with self._reading:
             return self._reader.execute(sql, tuple(values)).fetchall()
+
+
+def _read_strictly(batch: Batch, acked: int) -> list[ev.Record]:
+    """The new records of a batch, which has to join what is stored and has to be sound."""
+    if batch.first_seq > acked + 1:
+        raise RefusedError(f"stream {batch.stream!r} goes on at {acked + 1}, not at {batch.first_seq}")
+    return [_checked(line, seq) for seq, line in enumerate(batch.lines, batch.first_seq) if seq > acked]
+
+
+def _salvaged(batch: Batch, acked: int) -> tuple[list[ev.Record], list[str]]:
+    """The new records that can be read, by the numbers they carry: a lost line shifts all that follow it."""
+    fresh: list[ev.Record] = []
+    damaged: list[str] = []
+    for seq, line in enumerate(batch.lines, batch.first_seq):
+        try:
+            record = ev.decode(line)
+        except ev.RecordError as error:
+            damaged.append(f"record {seq}: {error}")
+            continue
+        if record.seq != seq and not damaged:
+            damaged.append(f"record {seq} says that it is number {record.seq}")
+        if record.seq > acked:
+            fresh.append(record)
+            acked = record.seq
+    return fresh, damaged
 
 
 def _checked(line: bytes, seq: int) -> ev.Record:

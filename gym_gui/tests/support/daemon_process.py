@@ -135,6 +135,8 @@ class DaemonProcess:
     def wait_state(self, run_id: str, *states: str, timeout: float = HANG_GUARD) -> pb.Run:
         def reached() -> pb.Run | None:
             run = self.client.run(run_id)
+            if run.state == "TERM" and "TERM" not in states:
+                raise AssertionError(f"run {run_id} ended before it reached {' or '.join(states)}")
             return run if run.state in states else None
 
         try:

@@ -43,7 +43,7 @@ def refusal(error: grpc.RpcError) -> tuple[grpc.StatusCode, str]:
 def steps_of(daemon: DaemonProcess, run_id: str, tag: str = "charts/episodic_return") -> list[int]:
     """The steps of every stored point of a metric, in order; a step that was stored twice appears twice."""
     (series,) = daemon.client.metrics(run_id, [tag], max_points=1_000_000)
-    assert series.total_points == len(series.steps)
+    assert series.total_points <= len(series.steps), "some were left out"
     return list(series.steps)
 
 

@@ -54,17 +54,6 @@ def _spawn_grandchildren() -> None:
         os._exit(0)
 
 
-_MISBEHAVIOURS = {
-    "crash": _crash,
-    "exit": _exit_silently,
-    "kill_self": _kill_self,
-    "ignore_stop": _ignore_stop,
-    "grandchildren": _spawn_grandchildren,
-    "exit_revoked": _exit_revoked,
-    "hide_child": _hide_child,
-}
-
-
 def _exit_revoked() -> None:
     """Leave with the status of a worker that found its launch revoked, although it had claimed it."""
     os._exit(75)
@@ -74,6 +63,17 @@ def _hide_child() -> None:
     """A child with nothing of ours about it but the session it was born into, then a death by signal."""
     subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], env={}, cwd="/")
     _kill_self()
+
+
+_MISBEHAVIOURS = {
+    "crash": _crash,
+    "exit": _exit_silently,
+    "kill_self": _kill_self,
+    "ignore_stop": _ignore_stop,
+    "grandchildren": _spawn_grandchildren,
+    "exit_revoked": _exit_revoked,
+    "hide_child": _hide_child,
+}
 
 
 def _hold_at_gate(session: WorkerSession, gate: Path) -> None:
@@ -108,18 +108,45 @@ def _work(session: WorkerSession, config: dict[str, Any]) -> None:
         time.sleep(pause)
 
 
+_FLAGS = ("step_seconds", "misbehave", "at_step", "metrics", "progress", "say")
+
+
+def _merged(config: dict[str, Any]) -> dict[str, Any]:
+    return {**config, **config.get("extras", {}).get("algo_params", {})}
+
+
+def _dry_run(config: dict[str, Any]) -> int:
+    """Stands in for a real worker's check of its settings: one sentence and status 2, or a summary."""
+    unknown = [name for name in config.get("extras", {}).get("algo_params", {}) if name not in _FLAGS]
+    if unknown:
+        print(f"toy_worker: count has no flag --{unknown[0].replace('_', '-')}", file=sys.stderr)
+        return 2
+    if config.get("env_id") == "Nowhere-v0":
+        print("toy_worker: there is no environment 'Nowhere-v0'", file=sys.stderr)
+        return 2
+    print(json.dumps({"status": "ok", "algo": config["algo"], "env_id": config.get("env_id")}))
+    return 0
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--grpc", action="store_true")
     parser.add_argument("--grpc-target")
+    parser.add_argument("--dry-run", action="store_true")
+    parser.add_argument("--emit-summary", action="store_true")
     options = parser.parse_args()
     config = json.loads(options.config.read_text())
+    if options.dry_run:
+        sys.exit(_dry_run(config))
+    config = _merged(config)
     with WorkerSession.from_environment({"toy": True}) as session:
         # A line per start, so that tests can count starts.
         with (session.context.run_dir / "starts").open("a") as starts:
             starts.write(f"{os.getpid()}\n")
         print(f"toy worker starts, pid {os.getpid()}", flush=True)
+        if "say" in config:
+            print(config["say"], file=sys.stderr, flush=True)
         _work(session, config)
 
 

@@ -1,0 +1,64 @@
+"""A script that does what it is told: counts steps, pauses, resumes, stops with a last checkpoint."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from cleanrl_worker.tests.scripts.link import Link
+from mosaic_protocol.events import MetricRow
+from mosaic_protocol.outbox import OutboxWriter
+
+
+@dataclass
+class Args:
+    seed: int = 1
+    """Read and forgotten."""
+    total_timesteps: int = 10
+    """How far to count."""
+    step_seconds: float = 0.005
+    """How long a step takes."""
+    gate: str = ""
+    """Hold before the last step until this file exists."""
+
+
+def parse() -> Args:
+    parser = argparse.ArgumentParser()
+    for one in fields(Args):
+        parser.add_argument(f"--{one.name.replace('_', '-')}", type=type(one.default), default=one.default)
+    return Args(**vars(parser.parse_args()))
+
+
+def may_step(args: Args, step: int) -> bool:
+    return step + 1 < args.total_timesteps or not args.gate or Path(args.gate).exists()
+
+
+def main() -> None:
+    args, link = parse(), Link()
+    signal.signal(signal.SIGTERM, lambda *_: None)  # what it means is heard on the link too
+    journal = OutboxWriter(link.run_dir / "outbox", "script")
+    (link.run_dir / "script.pid").write_text(str(os.getpid()))
+    link.wait_for_go()
+    step, paused, ending = 0, False, "done"
+    while step < args.total_timesteps:
+        word = link.hear(None if paused else args.step_seconds)
+        if word == "stop":
+            ending = "stopped"
+            link.say(at="stopping", step=step)
+            break
+        if word in ("pause", "resume"):
+            paused = word == "pause"
+            link.say(at=f"{word}d", step=step)
+        elif may_step(args, step):
+            step += 1
+            journal.append(MetricRow(step=step, values={"charts/episodic_return": float(step)}))
+    journal.close()
+    link.save_checkpoint(step)
+    link.say(at=ending, step=step)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+"""The worker config: files and command line merged, checked against the script, refused in one sentence each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cleanrl_worker.config import ConfigError, ScriptPlan, WorkerConfig
+
+WORKER_CONFIG: dict[str, Any] = {
+    "run_id": "r1",
+    "algo": "ppo",
+    "env_id": "CartPole-v1",
+    "seed": 42,
+    "total_timesteps": 50_000,
+    "extras": {"track_wandb": False, "requirements": ["base"], "notes": "n", "algo_params": {"num_envs": 8}},
+}
+
+
+def run_config(**worker_config: Any) -> dict[str, Any]:
+    """A whole run config, as the daemon accepts it."""
+    return {
+        "run_name": "a run",
+        "resources": {"cpus": {"requested": 2}},
+        "artifacts": {"checkpoints": {"every_steps": 5000}},
+        "metadata": {"worker": {"type": "cleanrl", "module": "cleanrl_worker.cli", "config": worker_config}},
+    }
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def load(folder: Path, content: Any, **overrides: Any) -> WorkerConfig:
+    path = folder / "config.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return WorkerConfig.load(path, overrides)
+
+
+def refusal(folder: Path, content: Any, **overrides: Any) -> str:
+    with pytest.raises(ConfigError) as refused:
+        load(folder, content, **overrides)
+    return str(refused.value)
+
+
+# ---- merging -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_config_is_read_as_it_stands(folder: Path) -> None:
+    config = load(folder, WORKER_CONFIG)
+    assert (config.algo, config.env_id, config.seed, config.total_timesteps) == ("ppo", "CartPole-v1", 42, 50_000)
+    assert config.params == {"num_envs": 8}
+
+
+def test_a_whole_run_config_gives_its_worker_part_and_its_artifacts(folder: Path) -> None:
+    config = load(folder, run_config(**WORKER_CONFIG))
+    assert (config.algo, config.seed, config.checkpoint_every) == ("ppo", 42, 5000)
+
+
+def test_the_command_line_wins_over_the_file(folder: Path) -> None:
+    config = load(folder, WORKER_CONFIG, seed=7, env_id="Acrobot-v1", algo_params={"num_envs": "2", "gamma": "0.9"})
+    assert (config.seed, config.env_id, config.total_timesteps) == (7, "Acrobot-v1", 50_000)
+    assert config.params == {"num_envs": "2", "gamma": "0.9"}
+
+
+def test_what_the_command_line_does_not_say_leaves_the_file_alone(folder: Path) -> None:
+    config = load(folder, WORKER_CONFIG, seed=None, env_id=None, algo=None, algo_params={})
+    assert config == load(folder, WORKER_CONFIG)
+
+
+def test_no_file_is_needed() -> None:
+    config = WorkerConfig.load(None, {"algo": "ppo"})
+    assert (config.algo, config.seed, config.total_timesteps, config.env_id) == ("ppo", 1, None, "")
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**32 - 1])
+def test_every_seed_that_numpy_takes_is_taken(folder: Path, seed: int) -> None:
+    assert load(folder, {"algo": "ppo", "seed": seed}).seed == seed
+
+
+@pytest.mark.parametrize("steps", [1, 10**12])
+def test_the_bounds_of_the_timesteps_are_inside(folder: Path, steps: int) -> None:
+    assert load(folder, {"algo": "ppo", "total_timesteps": steps}).total_timesteps == steps
+
+
+# ---- refusing ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"algoo": "ppo"}, "the worker config has an unknown field 'algoo'; did you mean 'algo'?"),
+        ({"envid": "x"}, "the worker config has an unknown field 'envid'; did you mean 'env_id'?"),
+        ({"algo": 5}, "algo must be a text, got 5"),
+        ({"algo": None}, "algo must be a text, got None"),
+        ({"algo": ""}, "the config names neither an algo nor a script"),
+        ({"env_id": 5}, "env_id must be a text, got 5"),
+        ({"script": ["a"]}, "script must be a text, got a list of 1 item"),
+        ({"seed": -1}, "seed must be 0 to 4294967295, got -1"),
+        ({"seed": 2**32}, "seed must be 0 to 4294967295, got 4294967296"),
+        ({"seed": True}, "seed must be a whole number, got True"),
+        ({"seed": 1.0}, "seed must be a whole number, got 1.0"),
+        ({"seed": "1"}, "seed must be a whole number, got '1'"),
+        ({"seed": None}, "seed must be a whole number, got None"),
+        ({"total_timesteps": 0}, "total_timesteps must be between 1 and 10^12, got 0"),
+        ({"total_timesteps": -5}, "total_timesteps must be between 1 and 10^12, got -5"),
+        ({"total_timesteps": 10**12 + 1}, "total_timesteps must be between 1 and 10^12, got 1000000000001"),
+        ({"total_timesteps": 1e6}, "total_timesteps must be a whole number, got 1000000.0"),
+        ({"total_timesteps": True}, "total_timesteps must be a whole number, got True"),
+        ({"extras": []}, "extras must be an object, got a list of 0 items"),
+        ({"extras": {"note": "x"}}, "extras has an unknown field 'note'; did you mean 'notes'?"),
+        ({"extras": {"algo_params": "fast"}}, "extras.algo_params must be an object, got 'fast'"),
+        ({"extras": {"algo_params": {"seed": 3}}}, "seed is a setting of the run itself"),
+        ({"extras": {"track_wandb": True}}, "track_wandb is not available in this version: turn it off"),
+        ({"artifacts": [1]}, "artifacts must be an object, got a list of 1 item"),
+        ({"artifacts": {"checkpoints": 3}}, "artifacts.checkpoints must be an object, got 3"),
+    ],
+)
+def test_each_wrong_field_is_named_with_its_value(folder: Path, change: dict[str, Any], sentence: str) -> None:
+    assert refusal(folder, {**WORKER_CONFIG, **change}).startswith(sentence)
+
+
+@pytest.mark.parametrize("worker", [None, "cleanrl", {}, {"config": None}, {"config": [1]}])
+def test_a_run_config_without_a_worker_part_is_refused(folder: Path, worker: Any) -> None:
+    sentence = refusal(folder, {"run_name": "x", "metadata": {"worker": worker}})
+    assert sentence == "metadata.worker.config is missing from the run config"
+
+
+@pytest.mark.parametrize("text", ["", "{", "not json", "[" * 100_000, '{"seed": 1' + "0" * 5000 + "}"])
+def test_a_file_that_is_not_json_is_refused_by_name(folder: Path, text: str) -> None:
+    assert "config.json cannot be read as a JSON config: " in refusal(folder, text)
+
+
+def test_json_that_is_no_object_is_refused(folder: Path) -> None:
+    assert refusal(folder, [1, 2]).endswith("config.json must hold a JSON object")
+
+
+def test_files_that_cannot_be_read_are_refused_by_name(folder: Path) -> None:
+    (folder / "latin.json").write_bytes(b'{"algo": "\xff"}')
+    for path in (folder / "missing.json", folder, folder / "latin.json"):
+        with pytest.raises(ConfigError, match="cannot be read as a JSON config"):
+            WorkerConfig.load(path, {})
+
+
+# ---- the script --------------------------------------------------------------------------------------------------------
+
+
+def plan(**fields: Any) -> ScriptPlan:
+    return ScriptPlan.of(WorkerConfig(**fields).checked())
+
+
+def test_the_plan_holds_the_script_and_its_whole_command_line() -> None:
+    made = plan(algo="ppo", env_id="CartPole-v1", seed=3, total_timesteps=100, extras={"algo_params": {"num-envs": "8"}})
+    assert (made.name, made.path.name, made.action_spaces) == ("ppo", "ppo.py", ("discrete",))
+    expected = "--env-id CartPole-v1 --seed 3 --total-timesteps 100 --num-envs 8"
+    assert list(made.arguments) == expected.split()
+
+
+def test_checkpoints_come_as_often_as_the_artifacts_say_unless_the_flag_says_otherwise() -> None:
+    artifacts = {"checkpoints": {"every_steps": 5000}}
+    assert "--checkpoint-every 5000" in " ".join(plan(algo="ppo", artifacts=artifacts).arguments)
+    both = plan(algo="ppo", artifacts=artifacts, extras={"algo_params": {"checkpoint_every": 7}})
+    assert "--checkpoint-every 7" in " ".join(both.arguments)
+    assert "5000" not in both.arguments
+
+
+@pytest.mark.parametrize(
+    ("params", "sentence"),
+    [
+        ({"no_such_flag": 3}, "ppo has no flag --no-such-flag"),
+        ({"num_env": 3}, "ppo has no flag --num-env; did you mean '--num-envs'?"),
+        ({"num_envs": "many"}, "--num-envs must be a whole number, got 'many'"),
+    ],
+)
+def test_flags_are_checked_against_the_script(params: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        plan(algo="ppo", extras={"algo_params": params})
+    assert str(refused.value).startswith(sentence)
+
+
+def test_an_unknown_algorithm_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="there is no algorithm 'pp0'; did you mean 'ppo'?"):
+        plan(algo="pp0")
+
+
+@pytest.mark.parametrize("script", ["/no/such/script.py", "relative.py", "/tmp"])
+def test_a_script_that_is_not_there_is_refused(script: str) -> None:
+    with pytest.raises(ConfigError, match=r"there is no script .* \(give its full path\)"):
+        plan(script=script)
+
+
+@pytest.mark.parametrize("source", [b"def broken(:\n", b"\xff\xfe not text", b"x = '\0'\n"])
+def test_a_script_that_is_not_python_is_refused_by_name(tmp_path: Path, source: bytes) -> None:
+    script = tmp_path / "broken.py"
+    script.write_bytes(source)
+    with pytest.raises(ConfigError, match=r"broken\.py cannot be read as a Python script"):
+        plan(script=str(script))
+
+
+def test_a_script_gets_only_the_settings_it_has_flags_for(tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text("class Args:\n    seed: int = 1\n    depth: int = 2\n")
+    made = plan(script=str(script), seed=5, extras={"algo_params": {"depth": "3"}})
+    assert (made.name, list(made.arguments)) == ("mine", ["--seed", "5", "--depth", "3"])
+
+
+def test_a_script_whose_flags_are_unknown_gets_everything_as_typed(tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text("import argparse\n")
+    made = plan(script=str(script), extras={"algo_params": {"exp_name": "007", "fast": True, "nothing": None}})
+    assert list(made.arguments) == ["--seed", "1", "--exp-name", "007", "--fast"]

@@ -1,0 +1,142 @@
+"""``mosaic logs``: what a run printed, also while it prints."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import click
+
+from gym_gui.cli import run_view
+from gym_gui.cli.errors import CliError, ExitCode
+from gym_gui.cli.options import Count, run_argument
+from gym_gui.cli.session import CliSession, program, run_id_for
+
+if TYPE_CHECKING:
+    from gym_gui.services.trainer.client import TrainerClient
+    from mosaic_protocol.proto import trainer_pb2 as pb
+
+_POLL_SECONDS = 0.3
+
+
+class LinePrinter:
+    """Writes whole lines, so that the two sources of a run do not break into each other's.
+
+    Counts what it was given, and can pass over what was printed before: that is how following goes on after the
+    daemon was away.
+    """
+
+    def __init__(self) -> None:
+        self.taken: dict[str, int] = {}
+        self._pending: dict[str, bytes] = {}
+        self._pass_over: dict[str, int] = {}
+
+    def begin_again(self) -> None:
+        """What comes next repeats everything taken so far."""
+        self._pass_over, self.taken = dict(self.taken), {}
+
+    def take(self, source: str, data: bytes) -> None:
+        skipped = min(self._pass_over.get(source, 0), len(data))
+        self._pass_over[source] = self._pass_over.get(source, 0) - skipped
+        self.taken[source] = self.taken.get(source, 0) + len(data)
+        lines, newline, rest = (self._pending.pop(source, b"") + data[skipped:]).rpartition(b"\n")
+        self._pending[source] = rest
+        self._write(lines + newline)
+
+    def close(self) -> None:
+        """Write what never became a line."""
+        for rest in self._pending.values():
+            self._write(rest + b"\n" if rest else b"")
+        self._pending.clear()
+
+    @staticmethod
+    def _write(data: bytes) -> None:
+        if data:
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+
+
+@dataclass
+class LogReader:
+    """Prints the logs of one run."""
+
+    session: CliSession
+    run: pb.Run
+    tail: int = 0
+    source: str = ""
+    printer: LinePrinter = field(default_factory=LinePrinter)
+
+    def print_now(self, client: TrainerClient) -> None:
+        self._copy(client, follow=False)
+
+    def print_until_over(self) -> None:
+        """Waits for a daemon that is away. Raises :class:`CliError` INTERRUPTED on Ctrl-C."""
+        from gym_gui.services.trainer.client import DaemonAwayError
+
+        while True:
+            with self._reached() as client:
+                try:
+                    self._copy(client, follow=True)
+                    if run_view.is_over(client.run(self.run.run_id)):
+                        return
+                except DaemonAwayError:
+                    time.sleep(_POLL_SECONDS)
+            self._prepare_to_go_on()
+
+    def _copy(self, client: TrainerClient, *, follow: bool) -> None:
+        for chunk in client.logs(self.run.run_id, follow=follow, tail_lines=self.tail, source=self.source):
+            self.printer.take(chunk.source, chunk.data)
+
+    def _reached(self) -> TrainerClient:
+        client = self.session.impatient_client()
+        if client is None:
+            click.echo("mosaic: trainer daemon away, waiting… (the run goes on)", err=True)
+        while client is None:
+            time.sleep(_POLL_SECONDS)
+            client = self.session.impatient_client()
+        return client
+
+    def _prepare_to_go_on(self) -> None:
+        """A daemon numbers no bytes: everything is asked for again and what was printed is passed over. Where only the
+        tail was wanted the old beginning is not known, and some lines come twice."""
+        if self.tail:
+            click.echo("mosaic: the trainer daemon was away; the last lines may repeat", err=True)
+        else:
+            self.printer.begin_again()
+
+
+@click.command()
+@run_argument
+@click.option("-f", "--follow", is_flag=True, help="Go on until the run is over.")
+@click.option("--tail", type=Count(), default=None, help="Only the last N lines of each source.  [default: everything]")
+@click.option("--source", type=click.Choice(["stdout", "stderr"]), help="Only one of the two.  [default: both]")
+@click.pass_obj
+def logs(session: CliSession, run: str, follow: bool, tail: int | None, source: str | None) -> None:
+    """Print what a run wrote to stdout and stderr."""
+    with session.client() as client:
+        reader = LogReader(session, client.run(run_id_for(client, run)), tail or 0, source or "")
+        if not follow:
+            reader.print_now(client)
+    try:
+        if follow:
+            reader.print_until_over()
+    except KeyboardInterrupt:
+        raise _interrupted(reader.run.run_id) from None
+    finally:
+        reader.printer.close()
+    if not reader.printer.taken:
+        _tell_nothing(reader.run, source)
+
+
+def _interrupted(run_id: str) -> CliError:
+    short = run_view.short_id(run_id)
+    sentence = f"no longer following; `{program()} logs -f {short}` follows again. The run is as it was."
+    return CliError(sentence, ExitCode.INTERRUPTED, run_id=run_id)
+
+
+def _tell_nothing(run: pb.Run, source: str | None) -> None:
+    what = f"anything to its {source}" if source else "anything"
+    waiting = "" if run_view.is_over(run) else " yet"
+    click.echo(f"{run_view.called(run)} has not written {what}{waiting}.", err=True)

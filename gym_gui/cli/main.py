@@ -1,0 +1,102 @@
+"""The ``mosaic`` command: its commands, and what becomes of whatever goes wrong in them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from gym_gui.cli import control, runs
+from gym_gui.cli.bundles import bundles
+from gym_gui.cli.completion import PROGRAM, VARIABLE, completion
+from gym_gui.cli.daemon import daemon
+from gym_gui.cli.doctor import doctor
+from gym_gui.cli.errors import CliError, ExitCode, report, report_crash, translated, wants_json
+from gym_gui.cli.follow import follow
+from gym_gui.cli.logs import logs
+from gym_gui.cli.metrics import metrics
+from gym_gui.cli.options import PlainGroup, help_when_alone
+from gym_gui.cli.session import CliSession
+from gym_gui.cli.train import train
+from gym_gui.cli.workers import workers
+from gym_gui.services.trainer import VERSION
+from mosaic_protocol.paths import default_root
+
+
+@click.group(cls=PlainGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--home", metavar="DIR", help="Data root.  [default: MOSAIC_HOME, var/ of a checkout, or ~/.mosaic]")
+@click.version_option(VERSION, prog_name=PROGRAM, message="%(prog)s %(version)s")
+@click.pass_context
+def mosaic(ctx: click.Context, home: str | None) -> None:
+    """Launch, supervise and watch reinforcement-learning runs.
+
+    A run is named by its id, the beginning or end of it, its name, or "last" for the newest. The trainer daemon is
+    started when a command needs it.
+    """
+    ctx.obj = CliSession.at(home)
+    help_when_alone(ctx)
+
+
+@click.command()
+def gui() -> None:
+    """Open the cockpit (not in this version)."""
+    sentence = "the cockpit is not part of this version; `mosaic train` and `mosaic runs` do its work on a terminal"
+    raise CliError(sentence, ExitCode.FAILED)
+
+
+for _command in (
+    train,
+    follow,
+    runs.runs,
+    runs.show,
+    logs,
+    metrics,
+    control.pause,
+    control.resume,
+    control.cancel,
+    control.delete,
+    control.restore,
+    workers,
+    bundles,
+    doctor,
+    daemon,
+    completion,
+    gui,
+):
+    mosaic.add_command(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line; the exit code. Nothing is raised and no traceback is printed."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = wants_json(words)
+    try:
+        code = _run(words)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        return _pipe_closed()
+    except (KeyboardInterrupt, click.Abort):
+        return report(CliError("interrupted", ExitCode.INTERRUPTED), as_json=as_json)
+    except Exception as error:  # noqa: BLE001 - the last resort: a person gets a sentence, never a traceback
+        known = translated(error)
+        if known is not None:
+            return report(known, as_json=as_json)
+        return report_crash(error, default_root(), as_json=as_json)
+
+
+def _run(words: list[str]) -> int:
+    answer = mosaic.main(words, prog_name=PROGRAM, complete_var=VARIABLE, standalone_mode=False)
+    return int(answer) if isinstance(answer, int) else ExitCode.OK
+
+
+def _pipe_closed() -> int:
+    """Whoever read our output has left, as ``head`` does. Python would complain once more when it exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return ExitCode.PIPE_CLOSED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""``mosaic metrics``: the numbers of a run as a table with a small curve for each, as CSV or as JSON."""
+
+from __future__ import annotations
+
+import csv
+import math
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gym_gui.cli import format as fmt
+from gym_gui.cli import run_view
+from gym_gui.cli.errors import CliError, ExitCode
+from gym_gui.cli.options import Count, json_option, run_argument
+from gym_gui.cli.progress import RECENT_EPISODES
+from gym_gui.cli.session import CliSession, run_id_for
+
+if TYPE_CHECKING:
+    from gym_gui.services.trainer.client import TrainerClient
+    from mosaic_protocol.proto import trainer_pb2 as pb
+
+_CURVE_COLUMNS = 24
+_BARS = "▁▂▃▄▅▆▇█"
+_ASCII_BARS = "_.-=+*%#"
+_GAP = " "
+
+
+def sparkline(values: Sequence[float], columns: int = _CURVE_COLUMNS, bars: str = _BARS) -> str:
+    """A curve of at most so many characters: each shows the mean of its share, a blank one without a finite value."""
+    shares = _shares(values, columns)
+    known = [share for share in shares if share is not None]
+    if not known:
+        return ""
+    low, high = min(known), max(known)
+    return "".join(_GAP if share is None else bars[_height(share, low, high, len(bars))] for share in shares)
+
+
+def _shares(values: Sequence[float], columns: int) -> list[float | None]:
+    count = min(columns, len(values))
+    edges = [index * len(values) // count for index in range(count + 1)] if count else []
+    return [_mean(values[begin:end]) for begin, end in pairwise(edges)]
+
+
+def _height(value: float, low: float, high: float, levels: int) -> int:
+    if high == low:
+        return levels // 2
+    return min(levels - 1, int((value / 2 - low / 2) / (high / 2 - low / 2) * levels))  # halved: the range may overflow
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    known = [value for value in values if math.isfinite(value)]
+    return math.fsum(value / len(known) for value in known) if known else None
+
+
+@click.command()
+@run_argument
+@click.option("--tag", "tags", metavar="T", multiple=True, help="Only this metric; may be repeated.")
+@click.option("--last", type=Count(), default=1000, show_default=True, help="The newest N points of each metric.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print every point as tag,step,value,wall_time.")
+@json_option
+@click.pass_obj
+def metrics(session: CliSession, run: str, tags: Sequence[str], last: int, as_csv: bool, as_json: bool) -> None:
+    """Show the metrics of a run.
+
+    For each: the newest value, the mean of the last 100, the extremes and a small curve.
+    """
+    if as_csv and as_json:
+        raise click.UsageError("choose one of --csv and --json")
+    with session.client() as client:
+        found = client.run(run_id_for(client, run))
+        series = client.metrics(found.run_id, tags, max_points=last)
+        _check_tags(client, found, series)
+    if as_json:
+        fmt.echo_json({"run_id": found.run_id, "series": [_series_object(one) for one in series]})
+    elif as_csv:
+        _write_csv(series)
+    else:
+        _tell(found, series)
+
+
+def _check_tags(client: TrainerClient, run: pb.Run, series: Sequence[pb.MetricSeries]) -> None:
+    unknown = [one.tag for one in series if not one.total_points]
+    if not unknown:
+        return
+    from mosaic_protocol.suggest import did_you_mean
+
+    known = [one.tag for one in client.metrics(run.run_id, max_points=1)]
+    hint = did_you_mean(unknown[0], known) if known else "; it has none yet"
+    raise CliError(f"{run_view.called(run)} has no metric {unknown[0][:60]!r}{hint}", ExitCode.REFUSED)
+
+
+def _series_object(series: pb.MetricSeries) -> dict[str, Any]:
+    return {
+        "tag": series.tag,
+        "steps": list(series.steps),
+        "values": [value if math.isfinite(value) else None for value in series.values],
+        "wall_times": list(series.wall_times),
+        "total_points": series.total_points,
+    }
+
+
+def _write_csv(series: Sequence[pb.MetricSeries]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(["tag", "step", "value", "wall_time"])
+    for one in series:
+        writer.writerows(
+            (one.tag, step, value, when)
+            for step, value, when in zip(one.steps, one.values, one.wall_times, strict=True)
+        )
+
+
+def _tell(run: pb.Run, series: Sequence[pb.MetricSeries]) -> None:
+    if not series:
+        waiting = "" if run_view.is_over(run) else " yet"
+        click.echo(f"{run_view.called(run)} has no metrics{waiting}.")
+        return
+    headers = ["METRIC", "LAST", f"MEAN {RECENT_EPISODES}", "MIN", "MAX", "POINTS", "CURVE"]
+    rows = [_row(one) for one in series]
+    click.echo(fmt.table(headers, rows, right=frozenset(headers[1:-1]), give_way="METRIC"))
+    if any(one.total_points > len(one.values) for one in series):
+        newest = max(len(one.values) for one in series)
+        click.echo(fmt.dimmed(f"Extremes and curves are of the newest {newest:,} points; --last N takes more."))
+
+
+def _row(series: pb.MetricSeries) -> list[str]:
+    known = [value for value in series.values if math.isfinite(value)]
+    recent = _mean(series.values[-RECENT_EPISODES:])
+    numbers = [series.values[-1], recent, min(known, default=None), max(known, default=None)]
+    shown = [fmt.MISSING if number is None else fmt.quantity(number) for number in numbers]
+    return [fmt.one_line(series.tag), *shown, f"{series.total_points:,}", sparkline(series.values, bars=_bars())]
+
+
+def _bars() -> str:
+    """Blocks where stdout can write them."""
+    try:
+        _BARS.encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return _ASCII_BARS
+    return _BARS

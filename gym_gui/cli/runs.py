@@ -1,0 +1,255 @@
+"""``mosaic runs`` and ``mosaic show``: what there is, and what is known of one run."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gym_gui.cli import format as fmt
+from gym_gui.cli import run_view
+from gym_gui.cli.options import OUTCOME, STATE, Count, json_option, run_argument
+from gym_gui.cli.script_flags import show as show_flags
+from gym_gui.cli.session import CliSession, program, run_id_for, shortest_path
+from gym_gui.cli.summary import products
+from mosaic_protocol.states import RunState
+
+if TYPE_CHECKING:
+    from gym_gui.services.trainer.client import TrainerClient
+    from mosaic_protocol.proto import trainer_pb2 as pb
+
+_MOST_PER_CALL = 1000
+
+
+@dataclass(frozen=True)
+class _Listing:
+    """Which runs to list."""
+
+    states: tuple[str, ...]
+    outcomes: tuple[str, ...]
+    search: str
+    deleted: bool
+
+    @property
+    def is_filtered(self) -> bool:
+        return bool(self.states or self.outcomes or self.search)
+
+    def pages(self, client: TrainerClient, size: int) -> Iterator[pb.ListRunsResponse]:
+        """Page after page, newest runs first."""
+        token = ""
+        while True:
+            page = client.runs(
+                size=size,
+                token=token,
+                states=self.states,
+                outcomes=self.outcomes,
+                search=self.search,
+                include_deleted=self.deleted,
+            )
+            yield page
+            token = page.next_page_token
+            if not token:
+                return
+
+
+@click.command()
+@click.option("--state", "states", type=STATE, multiple=True, help="Only runs that are queued, training, paused, over…")
+@click.option("--outcome", "outcomes", type=OUTCOME, multiple=True, help="Only runs that completed, failed…")
+@click.option("--search", metavar="TEXT", default="", help="Only runs with this in name, id, algorithm or environment.")
+@click.option("--limit", type=Count(), default=20, show_default=True, help="Runs on a page.")
+@click.option("--page", type=Count(), default=1, show_default=True, help="Which page.")
+@click.option("--all", "everything", is_flag=True, help="Every run instead of a page.")
+@click.option("--deleted", is_flag=True, help="List runs in the trash as well.")
+@json_option
+@click.pass_obj
+def runs(
+    session: CliSession,
+    states: Sequence[tuple[str, ...]],
+    outcomes: Sequence[tuple[str, ...]],
+    search: str,
+    limit: int,
+    page: int,
+    everything: bool,
+    deleted: bool,
+    as_json: bool,
+) -> None:
+    """List runs, newest first.
+
+    The first column is the end of each id; it is enough to name a run anywhere.
+    """
+    listing = _Listing(sum(states, ()), sum(outcomes, ()), search, deleted)
+    with session.client() as client:
+        if everything:
+            found = _everything(listing, client)
+        else:
+            found = _one_page(listing, client, min(limit, _MOST_PER_CALL), page)
+    if as_json:
+        fmt.echo_json({"runs": [run_view.run_object(run) for run in found.runs], "total": found.total})
+    else:
+        _tell_runs(found, listing, page)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a listing led to."""
+
+    runs: Sequence[pb.Run]
+    total: int
+    has_more: bool = False
+
+
+def _everything(listing: _Listing, client: TrainerClient) -> _Found:
+    pages = list(listing.pages(client, _MOST_PER_CALL))
+    return _Found([run for page in pages for run in page.runs], pages[0].total)
+
+
+def _one_page(listing: _Listing, client: TrainerClient, size: int, number: int) -> _Found:
+    total = 0
+    for index, page in enumerate(listing.pages(client, size), start=1):
+        total = page.total
+        if index == number:
+            return _Found(page.runs, total, bool(page.next_page_token))
+    return _Found([], total)
+
+
+def _tell_runs(found: _Found, listing: _Listing, page: int) -> None:
+    if not found.runs:
+        click.echo(_nothing_to_list(found.total, listing))
+        return
+    headers = ["ID", "NAME", "STATE", "STEPS", "RETURN", "TRAINED", "SUBMITTED"]
+    rows = [_row(run) for run in found.runs]
+    click.echo(fmt.table(headers, rows, right=frozenset({"STEPS", "RETURN", "TRAINED"}), give_way="NAME"))
+    if len(found.runs) < found.total:
+        more = f"; --page {page + 1} shows more, --all everything" if found.has_more else ""
+        click.echo(fmt.dimmed(f"{len(found.runs)} of {fmt.counted(found.total, 'run')}{more}"))
+
+
+def _nothing_to_list(total: int, listing: _Listing) -> str:
+    if total:
+        return f"There are no runs on this page; {fmt.counted(total, 'run')} on earlier ones."
+    if listing.is_filtered:
+        return f"No run is like that. `{program()} runs` lists them all."
+    return f"No runs yet. Start one: {program()} train ppo --env-id CartPole-v1 --total-timesteps 50000"
+
+
+def _row(run: pb.Run) -> list[str]:
+    newest = run.headline.get(run_view.RETURN_TAG)
+    return [
+        run_view.short_id(run.run_id),
+        fmt.one_line(run.name),
+        _state_with_place(run),
+        run_view.steps_text(run),
+        fmt.MISSING if newest is None else fmt.quantity(newest),
+        fmt.duration(run.active_seconds) if run.active_seconds else fmt.MISSING,
+        fmt.ago(run.created_at),
+    ]
+
+
+def _state_with_place(run: pb.Run) -> str:
+    word = run_view.state_word(run)
+    if run.deleted:
+        return f"{word} (deleted)"
+    return f"{word} ({fmt.ordinal(run.queue_position)})" if run.queue_position else word
+
+
+# ---- one run -----------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@run_argument
+@click.option("--history", is_flag=True, help="Also every transition of the run.")
+@json_option
+@click.pass_obj
+def show(session: CliSession, run: str, history: bool, as_json: bool) -> None:
+    """Show everything that is known of a run."""
+    with session.client() as client:
+        found = client.run(run_id_for(client, run))
+        moves = client.history(found.run_id) if history else []
+    if as_json:
+        told = {"history": [_move_object(move) for move in moves]} if history else {}
+        fmt.echo_json({**run_view.run_object(found), **told})
+        return
+    click.echo(f"{run_view.called(found)} {fmt.painted(run_view.state_word(found))}")
+    click.echo(fmt.pairs([entry for entry in _facts(found) if entry[1] not in ("", fmt.MISSING)]))
+    if history:
+        click.echo()
+        click.echo(_history_table(moves))
+
+
+def _facts(run: pb.Run) -> list[tuple[str, str]]:
+    config = json.loads(run.config_json)
+    settings = config["metadata"]["worker"]["config"]
+    tags = [fmt.one_line(tag) for tag in config["metadata"].get("tags", [])]
+    undo = f"`{program()} restore {run_view.short_id(run.run_id)}` brings it back"
+    return [
+        ("id", run.run_id),
+        ("why", fmt.one_line(run.reason)),
+        ("in the trash", undo if run.deleted else ""),
+        ("queue", f"{fmt.ordinal(run.queue_position)} in line" if run.queue_position else ""),
+        ("algorithm", fmt.one_line(f"{run.algo} ({run.worker_type} worker)")),
+        ("environment", fmt.one_line(run.env_id)),
+        ("seed", str(settings.get("seed", ""))),
+        ("script flags", fmt.one_line(_script_flags(settings))),
+        ("steps", run_view.steps_text(run)),
+        *_headline(run),
+        ("submitted", fmt.moment(run.created_at)),
+        ("started", fmt.moment(run.started_at)),
+        ("ended", fmt.moment(run.ended_at)),
+        ("trained", fmt.duration(run.active_seconds) if run.active_seconds else ""),
+        ("time limit", _time_limit(config)),
+        ("reserved", run_view.resources_text(run.reserved) if run.reserved.cpus else ""),
+        ("process", f"{run.pid}, {run.start_mode} start, attempt {run.attempt}" if run.pid else ""),
+        ("tags", ", ".join(tags)),
+        ("notes", _lines(config["metadata"].get("notes", ""))),
+        *products(run),
+        ("files", shlex.quote(shortest_path(Path(run.run_dir)))),
+        ("logs", shlex.quote(shortest_path(Path(run.log_dir)))),
+    ]
+
+
+def _headline(run: pb.Run) -> list[tuple[str, str]]:
+    return [(tag.rpartition("/")[2].replace("_", " "), fmt.quantity(run.headline[tag])) for tag in sorted(run.headline)]
+
+
+def _script_flags(settings: dict[str, Any]) -> str:
+    extras = settings.get("extras")
+    params = extras.get("algo_params") if isinstance(extras, dict) else None
+    return show_flags(params) if isinstance(params, dict) else ""
+
+
+def _time_limit(config: dict[str, Any]) -> str:
+    minutes = (config.get("schedule") or {}).get("max_wallclock_minutes")
+    return fmt.duration(minutes * 60) if minutes else ""
+
+
+def _lines(text: str) -> str:
+    return "\n".join(fmt.one_line(line) for line in text.splitlines())
+
+
+def _history_table(moves: Sequence[pb.RunTransition]) -> str:
+    rows = [
+        [fmt.moment(move.wall_time).partition(" (")[0], _move(move), move.cause, fmt.one_line(move.detail)]
+        for move in moves
+    ]
+    return fmt.table(["WHEN", "STATE", "CAUSE", "DETAIL"], rows, give_way="DETAIL")
+
+
+def _move(move: pb.RunTransition) -> str:
+    return move.to_state if move.from_state == move.to_state else f"{move.from_state} → {move.to_state}"
+
+
+def _move_object(move: pb.RunTransition) -> dict[str, Any]:
+    return {
+        "revision": move.revision,
+        "at": move.wall_time,
+        "from": RunState(move.from_state),
+        "to": RunState(move.to_state),
+        "cause": move.cause,
+        "detail": move.detail,
+        "reserved": run_view.resources_object(move.reserved),
+    }

@@ -1,0 +1,111 @@
+"""What is said at the end of a run: outcome, numbers, where its files are, what to do next."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gym_gui.cli import format as fmt
+from gym_gui.cli import run_view
+from gym_gui.cli.progress import RECENT_EPISODES
+from gym_gui.cli.session import program, shortest_path
+from mosaic_protocol.paths import RunPaths
+from mosaic_protocol.run_manifest import read_manifest
+from mosaic_protocol.states import Outcome
+
+if TYPE_CHECKING:
+    from gym_gui.services.trainer.client import TrainerClient
+    from mosaic_protocol.proto import trainer_pb2 as pb
+
+
+def tell_end(client: TrainerClient, run: pb.Run, *, full: bool) -> None:
+    """Print the outcome and its sentence, then the numbers; ``full`` adds files and what to try next."""
+    click.echo(outcome_line(run))
+    entries = [*_numbers(client, run), *(_files(run) if full else _folder(run))]
+    if entries:
+        click.echo(fmt.pairs(entries))
+    if full:
+        click.echo("\nNext:")
+        click.echo("\n".join(f"  {command}" for command in next_commands(run)))
+    elif run.outcome != Outcome.COMPLETED and run.started_at:
+        click.echo(f"See `{program()} logs {run_view.short_id(run.run_id)}`.")
+
+
+def outcome_line(run: pb.Run) -> str:
+    """Which run ended how, and why."""
+    word, reason = run_view.state_word(run), fmt.one_line(run.reason)
+    if reason.startswith(word):
+        return f"{run_view.called(run)} {fmt.painted(word)}{reason.removeprefix(word)}"
+    return f"{run_view.called(run)} {fmt.painted(word)}: {reason}"
+
+
+def recent_mean_return(client: TrainerClient, run_id: str) -> tuple[float, int] | None:
+    """Mean return of the last episodes and how many these were."""
+    for series in client.metrics(run_id, [run_view.RETURN_TAG], max_points=RECENT_EPISODES):
+        values = [value for value in series.values if value == value]
+        if values:
+            return sum(values) / len(values), len(values)
+    return None
+
+
+def _numbers(client: TrainerClient, run: pb.Run) -> list[tuple[str, str]]:
+    entries = []
+    found = recent_mean_return(client, run.run_id)
+    if found is not None:
+        mean, episodes = found
+        last = "the last episode" if episodes == 1 else f"mean of the last {episodes} episodes"
+        entries.append(("return", f"{fmt.quantity(mean)} ({last})"))
+    if run.last_step:
+        speed = run.last_step / run.active_seconds if run.active_seconds > 0 else 0.0
+        entries.append(("steps", f"{run_view.steps_text(run)} at {fmt.quantity(round(speed))} steps/s"))
+    if run.active_seconds:
+        entries.append(("duration", fmt.duration(run.active_seconds)))
+    return entries
+
+
+def _folder(run: pb.Run) -> list[tuple[str, str]]:
+    return [("files", shortest_path(Path(run.run_dir)))] if run.started_at else []
+
+
+def products(run: pb.Run) -> list[tuple[str, str]]:
+    """Where the run's TensorBoard files and its newest checkpoint are, "" for what it has not produced."""
+    folder = Path(run.run_dir)
+    manifest = read_manifest(RunPaths(folder))
+    tensorboard = manifest.get("tensorboard_dir")
+    checkpoints = manifest.get("checkpoints") or []
+    return [
+        ("TensorBoard", shortest_path(folder / tensorboard) if tensorboard else ""),
+        ("checkpoint", shortest_path(folder / checkpoints[-1]) if checkpoints else ""),
+    ]
+
+
+def _files(run: pb.Run) -> list[tuple[str, str]]:
+    return [(label, path or "none written") for label, path in products(run)]
+
+
+def next_commands(run: pb.Run) -> list[str]:
+    """Three commands that make sense after this run."""
+    short, mosaic = run_view.short_id(run.run_id), program()
+    if run.outcome != Outcome.COMPLETED:
+        return [f"{mosaic} logs {short}", f"{mosaic} show {short} --history", f"{mosaic} doctor"]
+    return [f"{mosaic} metrics {short}", _tensorboard_command(run), _longer_run(run, mosaic)]
+
+
+def _tensorboard_command(run: pb.Run) -> str:
+    folder = RunPaths(Path(run.run_dir)).tensorboard
+    beside_us = Path(sys.executable).with_name("tensorboard")
+    if not folder.is_dir() or not beside_us.is_file():
+        return f"{program()} show {run_view.short_id(run.run_id)}"
+    return f"{shortest_path(beside_us)} --logdir {shortest_path(folder)}"
+
+
+def _longer_run(run: pb.Run, mosaic: str) -> str:
+    """The same with another seed and ten times as long."""
+    settings = json.loads(run.config_json)["metadata"]["worker"]["config"]
+    steps = f" --total-timesteps {10 * run.total_steps}" if run.total_steps else ""
+    seed = int(settings.get("seed", 1)) + 1
+    return f"{mosaic} train {run.algo} --env-id {run.env_id} --seed {seed}{steps}"

@@ -1,0 +1,137 @@
+"""``mosaic train``: check, submit, follow."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gym_gui.cli import candidates, run_view
+from gym_gui.cli import format as fmt
+from gym_gui.cli.errors import CliError, ExitCode
+from gym_gui.cli.follow import follow_and_tell
+from gym_gui.cli.options import Count, json_option
+from gym_gui.cli.preflight import check_with_worker
+from gym_gui.cli.run_plan import RunPlan, TrainRequest, make_plan
+from gym_gui.cli.session import CliSession, notice_when_slow, program
+
+if TYPE_CHECKING:
+    from mosaic_protocol.proto import trainer_pb2 as pb
+
+_CHECK_NOTICE_SECONDS = 1.0
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": False},
+    options_metavar="--env-id E [OPTIONS]",
+    epilog="Flags that are not listed here go to the training script: --num-envs 8 --learning-rate 3e-4 "
+    "--no-anneal-lr. A -- before them keeps a flag from being taken for an option of mosaic.",
+)
+@click.argument("algo", shell_complete=candidates.algorithms)
+@click.argument("script_flags", metavar="[SCRIPT FLAGS]", nargs=-1, type=click.UNPROCESSED)
+@click.option("--env-id", metavar="E", help="The environment to train on.", shell_complete=candidates.environments)
+@click.option("--seed", type=Count(0), default=1, show_default=True, help="Seed of everything random.")
+@click.option("--total-timesteps", type=Count(), help="Environment steps to train for.  [default: the script's]")
+@click.option("--worker", metavar="W", help="Which of several workers.", shell_complete=candidates.worker_types)
+@click.option("--run-name", metavar="NAME", help="What to call the run.  [default: ALGO-ENV-sSEED]")
+@click.option("--cpus", type=Count(), default=1, show_default=True, help="CPU cores to reserve.")
+@click.option("--gpus", type=Count(0), default=0, show_default=True, help="GPUs the run cannot do without.")
+@click.option("--memory-mb", type=Count(0), default=0, help="Memory to reserve.  [default: none]")
+@click.option("--max-wallclock-minutes", type=float, metavar="M", help="End the run as timed out after this long.")
+@click.option("--notes", metavar="TEXT", default="", help="Free text to keep with the run.")
+@click.option("--tag", "tags", metavar="T", multiple=True, help="A short text to find the run by; may be repeated.")
+@click.option("--no-tensorboard", is_flag=True, help="Write no TensorBoard files.")
+@click.option("--detach", is_flag=True, help="Return once the run is accepted.")
+@click.option("--dry-run", is_flag=True, help="Check everything, tell what would run, start nothing.")
+@click.option("--no-preflight", is_flag=True, help="Do not ask the worker to check the settings first.")
+@click.option("--summary", is_flag=True, help="End with the long summary.")
+@json_option
+@click.pass_obj
+def train(
+    session: CliSession,
+    /,
+    detach: bool,
+    dry_run: bool,
+    no_preflight: bool,
+    no_tensorboard: bool,
+    summary: bool,
+    as_json: bool,
+    **request: Any,
+) -> int:
+    """Train an algorithm and follow the run.
+
+    The settings are checked before anything starts. The exit code is the outcome of the run: 0 completed, 1 failed,
+    5 canceled, 6 timed out, 7 lost. Ctrl-C stops following, not the run.
+    """
+    plan = _plan(TrainRequest(**request, tensorboard=not no_tensorboard))
+    found = None if no_preflight else _checked(plan, session)
+    if dry_run:
+        _tell_plan(plan, found, as_json=as_json)
+        return ExitCode.OK
+    run = _submit(session, plan)
+    if detach:
+        _tell_submitted(run, as_json=as_json)
+        return ExitCode.OK
+    if not as_json:
+        click.echo(f"{run_view.called(run)} submitted to {run.worker_type}")
+    return follow_and_tell(session, run.run_id, as_json=as_json, full=summary)
+
+
+def _plan(request: TrainRequest) -> RunPlan:
+    from mosaic_protocol.worker_manifest import discover
+
+    return make_plan(request, discover())
+
+
+def _checked(plan: RunPlan, session: CliSession) -> dict[str, Any] | None:
+    with notice_when_slow("checking the settings…", _CHECK_NOTICE_SECONDS):
+        return check_with_worker(plan, session.paths)
+
+
+def _submit(session: CliSession, plan: RunPlan) -> pb.Run:
+    from gym_gui.services.trainer.client import RequestRefusedError
+
+    with session.client() as client:
+        try:
+            return client.submit(plan.config).run
+        except RequestRefusedError as error:
+            if not str(error).startswith("metadata.worker.type"):
+                raise
+            sentence = (
+                f"the running trainer daemon does not know the worker {plan.manifest.type!r}: "
+                "restart it from here with `mosaic daemon stop` and `mosaic daemon start` (runs go on meanwhile)"
+            )
+            raise CliError(sentence, ExitCode.REFUSED) from error
+
+
+def _tell_submitted(run: pb.Run, *, as_json: bool) -> None:
+    if as_json:
+        fmt.echo_json(run_view.run_object(run))
+        return
+    short = run_view.short_id(run.run_id)
+    click.echo(f"{run_view.called(run)} submitted to {run.worker_type}. Follow it with `{program()} follow {short}`.")
+
+
+def _tell_plan(plan: RunPlan, found: dict[str, Any] | None, *, as_json: bool) -> None:
+    if as_json:
+        fmt.echo_json({"config": plan.config, "summary": found})
+        return
+    resources = plan.config["resources"]
+    asked = ", ".join(f"{name.replace('_', ' ')} {part['requested']}" for name, part in resources.items())
+    entries = [
+        ("name", plan.config["run_name"]),
+        ("worker", f"{plan.manifest.type} {plan.manifest.version}"),
+        ("resources", asked),
+        *((name.replace("_", " "), _spoken(value)) for name, value in (found or {}).items() if name != "status"),
+    ]
+    click.echo("This run would start:")
+    click.echo(fmt.pairs(entries))
+    unchecked = "" if found is not None else " The worker did not check the settings."
+    click.echo(f"Nothing was started.{unchecked}")
+
+
+def _spoken(value: Any) -> str:
+    if isinstance(value, list):
+        return shlex.join(map(str, value))
+    return fmt.MISSING if value is None else fmt.one_line(str(value))

@@ -1,0 +1,68 @@
+"""``mosaic workers``: who could do the work, and with which algorithms."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gym_gui.cli import format as fmt
+from gym_gui.cli.options import json_option
+from gym_gui.cli.session import CliSession, program
+
+if TYPE_CHECKING:
+    from mosaic_protocol.proto import trainer_pb2 as pb
+
+
+@click.command()
+@json_option
+@click.pass_obj
+def workers(session: CliSession, as_json: bool) -> None:
+    """List the workers and their algorithms.
+
+    Says for each whether it could start now, and what is missing if not.
+    """
+    with session.client() as client:
+        answer = client.workers()
+    if as_json:
+        listed = [_worker_object(worker) for worker in answer.workers]
+        fmt.echo_json({"workers": listed, "problems": list(answer.problems)})
+        return
+    if not answer.workers:
+        click.echo("No worker is installed. Install one, or name its folder in MOSAIC_WORKER_PATH.")
+    click.echo("\n\n".join(_described(worker) for worker in answer.workers))
+    for problem in answer.problems:
+        click.echo(f"mosaic: {fmt.one_line(problem)}", err=True)
+
+
+def _worker_object(worker: pb.WorkerInfo) -> dict[str, Any]:
+    return {
+        "type": worker.type,
+        "name": worker.name,
+        "version": worker.version,
+        "summary": worker.summary,
+        "lane": worker.lane,
+        "ready": worker.ready,
+        "readiness": worker.readiness,
+        "manifest": json.loads(worker.manifest_json),
+    }
+
+
+def _described(worker: pb.WorkerInfo) -> str:
+    manifest = json.loads(worker.manifest_json)
+    status = fmt.painted("ready") if worker.ready else fmt.painted("not ready", "warn")
+    lines = [f"{worker.type} {worker.version}, {status}: {worker.summary}"]
+    if not worker.ready:
+        lines.append(f"  {worker.readiness}")
+    can = [name.replace("_", " ") for name, offered in manifest["capabilities"].items() if offered is True]
+    if can:
+        lines.append(f"  Can: {', '.join(can)}.")
+    entries = [(name, _advertised(name, algorithm)) for name, algorithm in manifest["algorithms"].items()]
+    return "\n".join([*lines, fmt.pairs(entries)] if entries else lines)
+
+
+def _advertised(name: str, algorithm: dict[str, Any]) -> str:
+    example = algorithm.get("example_env")
+    tried = f"\n{program()} train {name} --env-id {example}" if example else ""
+    return f"{algorithm['summary']}{tried}"

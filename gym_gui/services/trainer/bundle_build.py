@@ -1,0 +1,167 @@
+"""Building one managed environment with venv and pip. A build that dies at any instant leaves nothing running."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from packaging.requirements import Requirement
+
+from gym_gui.services.trainer.bundle_requirements import Bundle, BundleError, finder_in, installed, unmet
+
+MARKER_NAME = ".mosaic-bundle.json"
+POLL_SECONDS = 0.1
+
+_PROGRESS = ("Collecting ", "Downloading ", "Using cached ", "Building ", "Installing ", "Successfully ")
+# Settings that would send what pip installs somewhere else than into the environment, or its cache elsewhere.
+_MISLEADING = frozenset({"PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_DRY_RUN", "PIP_NO_CACHE_DIR"})
+
+# Runs a command and, when its own standard input closes, kills the whole process group: pip and all that it
+# started die with the installing process, however that one ended.
+_TETHER = """
+import os, signal, subprocess, sys, threading
+child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
+def watch():
+    os.read(0, 1)
+    os.killpg(0, signal.SIGKILL)
+threading.Thread(target=watch, daemon=True).start()
+sys.exit(child.wait())
+"""
+
+
+class BundleCancelled(BundleError):
+    """An installation was cancelled; the previous environment is still the one in use."""
+
+
+def python_of(directory: Path) -> Path:
+    """The interpreter of an environment."""
+    return directory / "bin" / "python"
+
+
+class EnvironmentBuild:
+    """One build, in its final place: an environment cannot be moved. Its processes keep the lock held."""
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        directory: Path,
+        pip_cache: Path,
+        log: Path,
+        progress: Callable[[str], None],
+        cancel: threading.Event,
+        lock: int,
+    ) -> None:
+        self._bundle, self._directory, self._log = bundle, directory, log
+        self._progress, self._cancel, self._lock = progress, cancel, lock
+        self._environ = {name: value for name, value in os.environ.items() if name not in _MISLEADING}
+        self._environ |= {"PIP_CACHE_DIR": str(pip_cache), "PIP_PROGRESS_BAR": "off", "PIP_NO_INPUT": "1"}
+        self._environ |= {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONUNBUFFERED": "1"}
+
+    def run(self, torch: Requirement | None) -> None:
+        python = str(python_of(self._directory))
+        pip = [python, "-I", "-m", "pip", "install"]
+        self._log.write_bytes(b"")
+        self._step(f"Creating {self._directory}", [sys.executable, "-I", "-m", "venv", str(self._directory)])
+        if torch is not None:
+            self._step(f"Installing {torch}", [*pip, str(torch)])
+        listed = self._directory / "requirements.txt"
+        listed.write_text("".join(f"{line}\n" for line in self._bundle.lines))
+        self._step(f"Installing the requirements of {self._bundle.name}", [*pip, "-r", str(listed)])
+        self._finish()
+
+    def _finish(self) -> None:
+        find = finder_in(self._directory)
+        if missing := unmet(self._bundle.requirements, find):
+            raise BundleError(f"pip ended well but did not install {missing[0]}: see {self._log}")
+        marker = {
+            "schema": 1,
+            "bundle": self._bundle.name,
+            "hash": self._bundle.hash,
+            "python": platform.python_version(),
+            "requirements": self._bundle.lines,
+            "installed": installed(self._bundle, find),
+            "built_at": time.time(),
+        }
+        _write_durably(self._directory / MARKER_NAME, json.dumps(marker, indent=2))
+
+    def _step(self, title: str, command: list[str]) -> None:
+        self._progress(title)
+        with self._log.open("ab") as log, self._log.open("rb") as reader:
+            reader.seek(0, os.SEEK_END)
+            last_lines = self._follow(command, log, _LineReader(reader))
+        if last_lines is not None:
+            raise BundleError(
+                f"{title} failed: {_complaint(last_lines)} (log: {self._log}). "
+                f"Mend the cause, then run `mosaic bundles install {self._bundle.name}` again."
+            )
+
+    def _follow(self, command: list[str], log: IO[bytes], output: _LineReader) -> list[str] | None:
+        """Run a command to its end, reporting its progress. None is success, else the last lines it wrote."""
+        tail: deque[str] = deque(maxlen=20)
+        with self._started(command, log) as process:
+            while True:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=POLL_SECONDS)
+                for line in output.new_lines():
+                    tail.append(line)
+                    if line.startswith(_PROGRESS):
+                        self._progress(line)
+                if process.returncode is not None:
+                    return None if process.returncode == 0 else list(tail)
+                if self._cancel.is_set():
+                    raise BundleCancelled(f"Installing {self._bundle.name} was cancelled; nothing changed.")
+
+    @contextmanager
+    def _started(self, command: list[str], log: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-c", _TETHER, *command],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=self._environ,
+            start_new_session=True,
+            pass_fds=(self._lock,),
+        )
+        with process:
+            try:
+                yield process
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+
+
+class _LineReader:
+    """Whole lines of a file that another process appends to."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._partial = b""
+
+    def new_lines(self) -> Iterator[str]:
+        *lines, self._partial = (self._partial + self._file.read()).split(b"\n")
+        yield from filter(None, (line.decode(errors="replace").strip() for line in lines))
+
+
+def _complaint(lines: Sequence[str]) -> str:
+    errors = [line for line in lines if line.startswith("ERROR:")] or list(lines[-1:]) or ["it wrote nothing"]
+    return errors[0].removeprefix("ERROR:").strip()
+
+
+def _write_durably(path: Path, text: str) -> None:
+    spare = path.with_name(path.name + ".tmp")
+    with spare.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    spare.replace(path)

@@ -1,0 +1,294 @@
+"""The telemetry store: every record exactly once, whatever is sent twice, late or out of order."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gym_gui.services.trainer.errors import RefusedError, StorageFullError
+from gym_gui.services.trainer.store import Batch, Stored, TelemetryStore
+from mosaic_protocol import events as ev
+
+PATIENCE = 60.0
+RETURN = "charts/episodic_return"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[TelemetryStore]:
+    with closing(TelemetryStore(tmp_path / "telemetry.sqlite")) as opened:
+        yield opened
+
+
+def line_of(record: ev.Record, seq: int) -> bytes:
+    record.seq, record.t = seq, 1000.0 + seq
+    return ev.encode(record)
+
+
+def metric(seq: int, step: int | None = None, **values: float | None) -> bytes:
+    row = ev.MetricRow(step=seq if step is None else step, values=values or {"loss": float(seq)})
+    return line_of(row, seq)
+
+
+def send(
+    store: TelemetryStore,
+    lines: Sequence[bytes],
+    first_seq: int = 1,
+    run: str = "run",
+    stream: str = "worker",
+    **more: Any,
+) -> Stored:
+    return store.ingest(Batch(run, stream, first_seq, lines, **more)).result(PATIENCE)
+
+
+def seqs(store: TelemetryStore, run: str = "run", kind: str = "metric") -> list[int]:
+    return [ev.decode(line).seq for _, line in store.records(run, kind, 0)]
+
+
+# ---- exactly once --------------------------------------------------------------------------------
+
+
+def test_a_batch_is_stored_and_acknowledged(store: TelemetryStore) -> None:
+    stored = send(store, [metric(1), metric(2)])
+    assert stored.acked == store.acked("run", "worker") == 2
+    assert [record.seq for record in stored.fresh] == [1, 2]
+    assert seqs(store) == [1, 2]
+
+
+def test_a_batch_that_comes_twice_is_stored_once(store: TelemetryStore) -> None:
+    send(store, [metric(1), metric(2)])
+    again = send(store, [metric(1), metric(2)])
+    assert (again.acked, list(again.fresh)) == (2, [])
+    assert store.metric_rows("run") == 2
+
+
+def test_of_an_overlapping_batch_only_the_new_part_is_stored(store: TelemetryStore) -> None:
+    send(store, [metric(1), metric(2)])
+    more = send(store, [metric(2), metric(3)], first_seq=2)
+    assert (more.acked, [record.seq for record in more.fresh]) == (3, [3])
+    assert seqs(store) == [1, 2, 3]
+
+
+def test_a_gap_is_refused_and_says_where_to_go_on(store: TelemetryStore) -> None:
+    send(store, [metric(1)])
+    with pytest.raises(RefusedError, match="goes on at 2, not at 3"):
+        send(store, [metric(3)], first_seq=3)
+    assert seqs(store) == [1]
+
+
+def test_an_empty_batch_asks_for_the_cursor(store: TelemetryStore) -> None:
+    assert send(store, [], first_seq=0).acked == 0
+    send(store, [metric(1)])
+    assert send(store, [], first_seq=0) == Stored(1, ())
+
+
+def test_streams_and_runs_have_cursors_of_their_own(store: TelemetryStore) -> None:
+    send(store, [metric(1)], stream="worker")
+    send(store, [metric(1), metric(2)], stream="script")
+    send(store, [metric(1)], run="other")
+    assert [store.acked("run", "worker"), store.acked("run", "script"), store.acked("other", "worker")] == [1, 2, 1]
+    assert store.metric_rows("run") == 3
+    assert store.metric_rows("other") == 1
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"kind":"nonsense","seq":2}',
+        b'{"kind":"metric","seq":2,"step":"x","values":{}}',
+        b'{"kind":"metric","seq":2,"step":1,"values":{"a":"high"}}',
+        b'{"kind":"metric","seq":2,"step":99999999999999999999999,"values":{}}',
+        b'{"kind":"metric","seq":2,"step":1,"values":{},"v":99}',
+        b'{"kind":"metric","seq":7,"step":1,"values":{}}',
+        b'{"kind":"metric","seq":2,"step":1,"values":{"\xff\xfe":1}}',
+    ],
+)
+def test_a_bad_line_is_refused_by_its_number_and_nothing_of_its_batch_is_kept(
+    store: TelemetryStore, bad: bytes
+) -> None:
+    with pytest.raises(RefusedError, match="record 2"):
+        send(store, [metric(1), bad, metric(3)])
+    assert store.acked("run", "worker") == 0
+    assert store.records("run", "metric", 0) == []
+
+
+@pytest.mark.parametrize("number", [-(2**63) - 1, 2**63, 10**30])
+@pytest.mark.parametrize(
+    "record",
+    [ev.MetricRow(step=0, values={"a": 1.0}), ev.LifecycleRecord(event="heartbeat", step=0)],
+    ids=["metric", "word"],
+)
+def test_a_number_that_no_column_can_hold_is_refused(store: TelemetryStore, record: Any, number: int) -> None:
+    record.step = number
+    with pytest.raises(RefusedError, match="record 1"):
+        send(store, [line_of(record, 1)])
+
+
+def test_without_space_nothing_changes_and_the_same_batch_works_later(store: TelemetryStore) -> None:
+    def limit(pages: int) -> None:
+        store._writer.submit(lambda c: c.execute(f"PRAGMA max_page_count = {pages}").fetchall()).result(PATIENCE)
+
+    send(store, [metric(1)])
+    large = [line_of(ev.LifecycleRecord(event="heartbeat", sentence="x" * 2000), seq) for seq in range(2, 200)]
+    limit(20)
+    with pytest.raises(StorageFullError):
+        send(store, large, first_seq=2)
+    assert store.acked("run", "worker") == 1
+    limit(2**30)
+    assert send(store, large, first_seq=2).acked == 199
+
+
+def test_what_was_acknowledged_is_there_after_reopening(tmp_path: Path) -> None:
+    path = tmp_path / "telemetry.sqlite"
+    with closing(TelemetryStore(path)) as store:
+        send(store, [metric(1), metric(2)])
+    with closing(TelemetryStore(path)) as store:
+        assert store.acked("run", "worker") == 2
+        assert send(store, [metric(2), metric(3)], first_seq=2).acked == 3
+        assert seqs(store) == [1, 2, 3]
+
+
+_batches = st.lists(
+    st.tuples(st.sampled_from(["worker", "script"]), st.integers(1, 25), st.integers(0, 12)), min_size=1, max_size=20
+)
+
+
+@settings(max_examples=40, deadline=None, database=None)
+@given(_batches)
+def test_any_order_of_batches_stores_each_record_once(batches: list[tuple[str, int, int]]) -> None:
+    acked = {"worker": 0, "script": 0}
+    with tempfile.TemporaryDirectory() as folder, closing(TelemetryStore(Path(folder) / "t.sqlite")) as store:
+        for stream, first, length in batches:
+            lines = [metric(seq) for seq in range(first, first + length)]
+            if length and first > acked[stream] + 1:
+                with pytest.raises(RefusedError):
+                    send(store, lines, first, stream=stream)
+            else:
+                last = first + length - 1
+                fresh = [seq for seq in range(first, last + 1) if seq > acked[stream]]
+                acked[stream] = max(acked[stream], last if length else 0)
+                stored = send(store, lines, first, stream=stream)
+                assert (stored.acked, [record.seq for record in stored.fresh]) == (acked[stream], fresh)
+        assert sorted(seqs(store)) == sorted(seq for last in acked.values() for seq in range(1, last + 1))
+        assert store.metric_rows("run") == sum(acked.values())
+        assert [row for row, _ in store.records("run", "metric", 0)] == list(range(1, sum(acked.values()) + 1))
+
+
+# ---- what a dead worker left ---------------------------------------------------------------------
+
+
+def test_salvage_takes_what_can_be_read_and_tells_the_rest(store: TelemetryStore) -> None:
+    send(store, [metric(1)])
+    stored = send(store, [metric(2), b"torn", metric(4)], first_seq=2, salvage=True)
+    assert [record.seq for record in stored.fresh] == [2, 4]
+    assert len(stored.damaged) == 1
+    assert "record 3" in stored.damaged[0]
+    assert seqs(store) == [1, 2, 4]
+    assert stored.acked == 4
+
+
+def test_salvage_goes_by_the_numbers_that_records_carry(store: TelemetryStore) -> None:
+    """A line that is lost or doubled shifts all that follow it."""
+    stored = send(store, [metric(1), metric(3), metric(3), metric(4)], salvage=True)
+    assert seqs(store) == [1, 3, 4]
+    assert stored.acked == 4
+    again = send(store, [metric(4), metric(5)], first_seq=4, salvage=True)
+    assert [record.seq for record in again.fresh] == [5]
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+def test_records_are_read_by_kind_from_a_cursor_in_pages(store: TelemetryStore) -> None:
+    lines = [metric(1), line_of(ev.EpisodeSummary(episode=1, length=3, total_reward=1.0), 2), metric(3), metric(4)]
+    send(store, lines)
+    first = store.records("run", "metric", 0, limit=2)
+    rest = store.records("run", "metric", first[-1][0], limit=2)
+    assert [line for _, line in [*first, *rest]] == [lines[0], lines[2], lines[3]]
+    assert [line for _, line in store.records("run", "episode", 0)] == [lines[1]]
+    assert store.records("run", "step", 0) == []
+
+
+def test_one_cursor_covers_all_streams_of_a_run(store: TelemetryStore) -> None:
+    send(store, [metric(1)], stream="worker")
+    send(store, [metric(1)], stream="script")
+    send(store, [metric(2)], first_seq=2, stream="worker")
+    assert [row for row, _ in store.records("run", "metric", 0)] == [1, 2, 3]
+
+
+def test_log_lines_are_passed_on_but_not_kept(store: TelemetryStore) -> None:
+    stored = send(store, [line_of(ev.LogRecord(code="LOG802", message="hello"), 1)])
+    assert [type(record) for record in stored.fresh] == [ev.LogRecord]
+    assert store.records("run", "log", 0) == []
+
+
+def test_lifecycle_records_come_back_with_their_stream_in_order(store: TelemetryStore) -> None:
+    send(store, [line_of(ev.LifecycleRecord(event=ev.RUN_STARTED), 1), metric(2)], stream="worker")
+    send(store, [line_of(ev.LifecycleRecord(event=ev.RUN_COMPLETED, sentence="done"), 1)], stream="script")
+    told = [(stream, record.event, record.seq) for stream, record in store.lifecycle("run")]
+    assert told == [("worker", ev.RUN_STARTED, 1), ("script", ev.RUN_COMPLETED, 1)]
+
+
+def test_a_series_is_the_newest_points_oldest_first_and_says_how_many_there_are(store: TelemetryStore) -> None:
+    send(store, [metric(seq, step=seq * 10, loss=float(seq)) for seq in range(1, 6)])
+    series = store.series("run", "loss", after_step=-1, max_points=3)
+    assert (series.steps, series.values, series.total) == ([30, 40, 50], [3.0, 4.0, 5.0], 5)
+    assert series.wall_times == [1003.0, 1004.0, 1005.0]
+
+
+def test_a_series_goes_on_after_a_step(store: TelemetryStore) -> None:
+    send(store, [metric(seq, step=seq - 1, loss=0.5) for seq in range(1, 6)])
+    assert store.series("run", "loss", after_step=-1, max_points=9).steps == [0, 1, 2, 3, 4]
+    later = store.series("run", "loss", after_step=2, max_points=9)
+    assert (later.steps, later.total) == ([3, 4], 2)
+
+
+def test_points_at_one_step_are_all_kept_in_the_order_of_logging(store: TelemetryStore) -> None:
+    send(store, [metric(1, step=7, loss=1.0), metric(2, step=7, loss=2.0), metric(3, step=3, loss=0.0)])
+    series = store.series("run", "loss", after_step=-1, max_points=9)
+    assert (series.steps, series.values) == ([3, 7, 7], [0.0, 1.0, 2.0])
+
+
+def test_a_value_that_is_not_finite_comes_back_as_nan(store: TelemetryStore) -> None:
+    send(store, [metric(1, loss=math.nan), metric(2, loss=math.inf), metric(3, loss=None), metric(4, loss=1.0)])
+    values = store.series("run", "loss", after_step=-1, max_points=9).values
+    assert [math.isnan(value) for value in values] == [True, True, True, False]
+
+
+def test_an_unknown_run_or_tag_has_nothing(store: TelemetryStore) -> None:
+    assert store.series("nobody", "loss", after_step=-1, max_points=9).total == 0
+    assert (store.tags("nobody"), store.headline("nobody"), store.lifecycle("nobody")) == ([], {}, [])
+
+
+def test_the_headline_is_the_newest_value_of_each_headline_tag(store: TelemetryStore) -> None:
+    send(store, [metric(1, **{RETURN: 1.0, "loss": 9.0}), metric(2, **{RETURN: 2.0, "charts/SPS": 500.0})])
+    assert store.headline("run") == {RETURN: 2.0, "charts/SPS": 500.0}
+    send(store, [metric(3, **{RETURN: math.nan})], first_seq=3)
+    assert store.headline("run") == {"charts/SPS": 500.0}
+    assert store.tags("run") == ["charts/SPS", RETURN, "loss"]
+
+
+def test_forgetting_a_run_removes_all_of_it_and_nothing_else(store: TelemetryStore, tmp_path: Path) -> None:
+    for run in ("run", "other"):
+        send(store, [metric(1, **{RETURN: 1.0}), line_of(ev.LifecycleRecord(event=ev.RUN_STARTED), 2)], run=run)
+    store.forget("run").result(PATIENCE)
+    assert (store.acked("run", "worker"), store.metric_rows("run"), store.headline("run")) == (0, 0, {})
+    assert (store.acked("other", "worker"), store.metric_rows("other"), store.headline("other")) == (
+        2,
+        1,
+        {RETURN: 1.0},
+    )
+    assert send(store, [metric(1)], run="run").acked == 1, "a run of that name begins anew"
+    with closing(sqlite3.connect(tmp_path / "telemetry.sqlite")) as connection:
+        assert connection.execute("SELECT count(*) FROM records").fetchone() == (3,)
