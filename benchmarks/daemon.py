@@ -84,10 +84,15 @@ class BenchDaemon:
         def ready() -> bool:
             states = dict(self.client.health().warm_servers)
             if "failed" in states.values():
-                raise BenchmarkError(f"a fork server failed: see {self.paths.logs / 'fork_server.log'}")
+                raise BenchmarkError(f"the fork server failed: {self._last_words()}")
             return bool(states) and all(state == "ready" for state in states.values())
 
         wait_for("the fork server to be ready", ready, interval=0.1)
+
+    def _last_words(self) -> str:
+        lines = (self.paths.logs / "fork_server.log").read_text().splitlines()
+        lines += [line for line in self.paths.daemon_log.read_text().splitlines() if "warm" in line.lower()]
+        return lines[-1] if lines else "it said nothing"
 
     def wait_state(self, run_id: str, *states: str) -> pb.Run:
         """Wait for a run. Raises when it ended instead, with its own words."""

@@ -20,11 +20,12 @@ REVOKED = "revoked"
 def claim(directory: Path, attempt: int) -> bool:
     """Called by the worker before anything else; False means: leave at once.
 
-    The claim stays open in this process and in every fork of it, which is how a run's stray processes are found.
+    The claim stays open in this process and in every fork of it, which is how a run's stray processes are found; open
+    for writing, because anybody may be reading it.
     """
     if not _create(directory, attempt, json.dumps(asdict(ProcessIdentity.current()))):
         return False
-    os.open(path_of(directory, attempt), os.O_RDONLY)
+    os.open(path_of(directory, attempt), os.O_RDWR)
     return True
 
 
@@ -41,7 +42,10 @@ def claimant(directory: Path, attempt: int) -> ProcessIdentity | None:
         text = path_of(directory, attempt).read_text()
     except FileNotFoundError:
         return None
-    return None if text == REVOKED else ProcessIdentity(**json.loads(text))
+    try:
+        return None if text == REVOKED else ProcessIdentity(**json.loads(text))
+    except (ValueError, TypeError):
+        return None  # emptied by a power cut, which the claimant did not survive either
 
 
 def path_of(directory: Path, attempt: int) -> Path:
@@ -52,6 +56,7 @@ def _create(directory: Path, attempt: int, content: str) -> bool:
     """Create the claim with its content in one step; False when it exists."""
     directory.mkdir(parents=True, exist_ok=True)
     draft = directory / f".draft-{os.getpid()}-{attempt}"
+    draft.unlink(missing_ok=True)  # one that a crash left may be a second name of a claim
     draft.write_text(content)
     try:
         os.link(draft, path_of(directory, attempt))

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import grpc
+import msgspec
 
 DEFAULT_TARGET = "127.0.0.1:50055"
 CHANNEL_OPTIONS = [
@@ -29,10 +30,10 @@ class Endpoint:
 
     @classmethod
     def read(cls, path: Path) -> Endpoint | None:
-        """What the file says, None when there is none or it cannot be understood."""
+        """What the file says, None when there is none or it cannot be understood. Fields added later are ignored."""
         try:
-            return cls(**json.loads(path.read_text()))
-        except (OSError, ValueError, TypeError):
+            return msgspec.json.decode(path.read_bytes(), type=cls)
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return None
 
     def write(self, path: Path) -> None:

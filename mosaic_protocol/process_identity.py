@@ -17,10 +17,10 @@ def stat_fields(pid: int) -> list[str] | None:
     """The fields of ``/proc/<pid>/stat`` after the command name (state first), or None when there is no such
     process."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        content = Path(f"/proc/{pid}/stat").read_bytes()  # a process may bear a name of no encoding
     except OSError:
         return None
-    return text.rpartition(")")[2].split()
+    return content.rpartition(b")")[2].decode().split()
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def refusal(folder: Path, content: Any, **overrides: Any) -> str:
     return str(refused.value)
 
 
-# ---- merging -----------------------------------------------------------------------------------------------------------
+# ---- merging -----------------------------------------------------------------------------------------------------
 
 
 def test_a_worker_config_is_read_as_it_stands(folder: Path) -> None:
@@ -87,7 +87,7 @@ def test_the_bounds_of_the_timesteps_are_inside(folder: Path, steps: int) -> Non
     assert load(folder, {"algo": "ppo", "total_timesteps": steps}).total_timesteps == steps
 
 
-# ---- refusing ----------------------------------------------------------------------------------------------------------
+# ---- refusing ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_files_that_cannot_be_read_are_refused_by_name(folder: Path) -> None:
             WorkerConfig.load(path, {})
 
 
-# ---- the script --------------------------------------------------------------------------------------------------------
+# ---- the script --------------------------------------------------------------------------------------------------
 
 
 def plan(**fields: Any) -> ScriptPlan:
@@ -154,7 +154,9 @@ def plan(**fields: Any) -> ScriptPlan:
 
 
 def test_the_plan_holds_the_script_and_its_whole_command_line() -> None:
-    made = plan(algo="ppo", env_id="CartPole-v1", seed=3, total_timesteps=100, extras={"algo_params": {"num-envs": "8"}})
+    made = plan(
+        algo="ppo", env_id="CartPole-v1", seed=3, total_timesteps=100, extras={"algo_params": {"num-envs": "8"}}
+    )
     assert (made.name, made.path.name, made.action_spaces) == ("ppo", "ppo.py", ("discrete",))
     expected = "--env-id CartPole-v1 --seed 3 --total-timesteps 100 --num-envs 8"
     assert list(made.arguments) == expected.split()
@@ -183,7 +185,7 @@ def test_flags_are_checked_against_the_script(params: dict[str, Any], sentence: 
 
 
 def test_an_unknown_algorithm_is_answered_with_the_nearest() -> None:
-    with pytest.raises(ConfigError, match="there is no algorithm 'pp0'; did you mean 'ppo'?"):
+    with pytest.raises(ConfigError, match=r"there is no algorithm 'pp0'; did you mean 'ppo'\?"):
         plan(algo="pp0")
 
 

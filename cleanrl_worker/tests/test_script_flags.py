@@ -37,8 +37,8 @@ def test_flags_are_taken_as_they_are_typed(words: str, found: dict[str, Any]) ->
 
 
 def test_of_a_repeated_flag_the_last_one_counts() -> None:
-    assert parse_script_flags("--num-envs 8 --num-envs=2".split()) == {"num_envs": "2"}
-    assert parse_script_flags("--anneal-lr --no-anneal-lr".split()) == {"anneal_lr": False}
+    assert parse_script_flags(["--num-envs", "8", "--num-envs=2"]) == {"num_envs": "2"}
+    assert parse_script_flags(["--anneal-lr", "--no-anneal-lr"]) == {"anneal_lr": False}
 
 
 @pytest.mark.parametrize("words", ["8", "-n 8", "--num-envs 8 9", "-- ppo"])

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import wraps
-from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
 from gym_gui.cli.run_view import short_id, state_word
 from gym_gui.cli.session import NEWEST, CliSession
-
-if TYPE_CHECKING:
-    from mosaic_protocol.proto import trainer_pb2 as pb
 
 _TIMEOUT = 1.0
 _MOST_RUNS = 200
@@ -46,19 +43,16 @@ def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterato
         return
     with closing(client):
         listed = client.runs(size=_MOST_RUNS, include_deleted=ctx.info_name == "restore").runs
+    names = Counter(run.name for run in listed)
     for run in listed:
-        word = _begun(run, incomplete)
-        if word:
+        words = [short_id(run.run_id), run.run_id, *([run.name] if names[run.name] == 1 else [])]
+        if word := _begun(words, incomplete):
             yield CompletionItem(word, help=f"{run.name}, {state_word(run)}")
 
 
-def _begun(run: pb.Run, incomplete: str) -> str:
-    """The way to name a run that goes on from what was typed."""
-    typed = incomplete.upper()
-    for word in (short_id(run.run_id), run.run_id):
-        if word.startswith(typed):
-            return word
-    return run.name if run.name.startswith(incomplete) else ""
+def _begun(words: list[str], incomplete: str) -> str | None:
+    """The first way to name a run that goes on from what was typed; ids also in lower case."""
+    return next((word for word in words if word.startswith((incomplete, incomplete.upper()))), None)
 
 
 @_silently

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mosaic_protocol.proto import trainer_pb2 as pb
 
 _ANSWER_SECONDS = 5.0
+_FILE = click.Path(exists=True, dir_okay=False, readable=True, resolve_path=True)  # the daemon starts elsewhere
 
 
 @click.group(cls=PlainGroup, invoke_without_command=True)
@@ -34,8 +35,8 @@ def daemon(ctx: click.Context) -> None:
 @daemon.command()
 @click.option("--host", metavar="ADDRESS", help="Address to listen on; beyond loopback with TLS.  [default: 127.0.0.1]")
 @click.option("--port", type=Count(0), help="Port to listen on, 0 takes a free one.  [default: 50055]")
-@click.option("--tls-cert", metavar="FILE", help="PEM certificate chain.")
-@click.option("--tls-key", metavar="FILE", help="PEM private key.")
+@click.option("--tls-cert", metavar="FILE", type=_FILE, help="PEM certificate chain.")
+@click.option("--tls-key", metavar="FILE", type=_FILE, help="PEM private key.")
 @click.option("--cpus", type=Count(), help="CPUs to give to runs.  [default: all]")
 @click.option("--memory-mb", type=Count(), help="Memory to give to runs.  [default: all]")
 @click.option("--foreground", is_flag=True, help="Stay here and serve until Ctrl-C or SIGTERM.")

@@ -52,7 +52,6 @@ _STATUSES = {
     "UNAUTHENTICATED": ExitCode.REFUSED,
     "PERMISSION_DENIED": ExitCode.REFUSED,
     "UNAVAILABLE": ExitCode.DAEMON_AWAY,
-    "DEADLINE_EXCEEDED": ExitCode.DAEMON_AWAY,
 }
 
 
@@ -88,8 +87,14 @@ def translated(error: Exception) -> CliError | None:
         case RefusedError():
             return CliError(str(error), ExitCode.REFUSED)
         case TrainerError():
-            return CliError(str(error), _STATUSES.get(getattr(error, "status", ""), ExitCode.FAILED))
+            return _translated_call(error, getattr(error, "status", ""))
     return None
+
+
+def _translated_call(error: TrainerError, status: str) -> CliError:
+    if status == "DEADLINE_EXCEEDED":
+        return CliError("the trainer daemon does not answer: see `mosaic daemon status`", ExitCode.DAEMON_AWAY)
+    return CliError(str(error), _STATUSES.get(status, ExitCode.FAILED))
 
 
 def _usage_sentence(error: click.UsageError) -> str:

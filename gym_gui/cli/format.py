@@ -79,7 +79,7 @@ def quantity(value: float) -> str:
     if value != value or value in (float("inf"), float("-inf")):
         return str(value)
     if abs(value) >= 10_000 or value == int(value):
-        return f"{value:,.0f}"
+        return f"{value or 0.0:,.0f}"  # no minus sign before a zero
     if abs(value) >= 1:
         return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.2f}"
     return f"{value:.3g}"

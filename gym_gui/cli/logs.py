@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -24,36 +25,45 @@ _POLL_SECONDS = 0.3
 class LinePrinter:
     """Writes whole lines, so that the two sources of a run do not break into each other's.
 
-    Counts what it was given, and can pass over what was printed before: that is how following goes on after the
-    daemon was away.
+    Knows how much of each source it has printed: after the daemon was away everything is sent again, and what was
+    printed before is passed over.
     """
 
-    def __init__(self) -> None:
-        self.taken: dict[str, int] = {}
+    def __init__(self, *, as_json: bool = False) -> None:
+        self._as_json = as_json
+        self._printed: dict[str, int] = {}
+        self._position: dict[str, int] = {}
         self._pending: dict[str, bytes] = {}
-        self._pass_over: dict[str, int] = {}
+
+    @property
+    def has_printed(self) -> bool:
+        return bool(self._printed)
 
     def begin_again(self) -> None:
-        """What comes next repeats everything taken so far."""
-        self._pass_over, self.taken = dict(self.taken), {}
+        """What comes next starts from the beginning of each source."""
+        self._position.clear()
 
     def take(self, source: str, data: bytes) -> None:
-        skipped = min(self._pass_over.get(source, 0), len(data))
-        self._pass_over[source] = self._pass_over.get(source, 0) - skipped
-        self.taken[source] = self.taken.get(source, 0) + len(data)
-        lines, newline, rest = (self._pending.pop(source, b"") + data[skipped:]).rpartition(b"\n")
-        self._pending[source] = rest
-        self._write(lines + newline)
+        position, printed = self._position.get(source, 0), self._printed.get(source, 0)
+        fresh = data[max(0, printed - position) :]
+        self._position[source] = position + len(data)
+        self._printed[source] = max(printed, position + len(data))
+        text = self._pending.pop(source, b"") + fresh
+        end = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1  # progress bars end their lines with the latter
+        self._pending[source] = text[end:]
+        self._write(source, text[:end])
 
     def close(self) -> None:
         """Write what never became a line."""
-        for rest in self._pending.values():
-            self._write(rest + b"\n" if rest else b"")
+        for source, rest in self._pending.items():
+            self._write(source, rest + b"\n" if rest else b"")
         self._pending.clear()
 
-    @staticmethod
-    def _write(data: bytes) -> None:
-        if data:
+    def _write(self, source: str, data: bytes) -> None:
+        if self._as_json:
+            for line in data.splitlines():
+                click.echo(json.dumps({"source": source, "line": line.decode(errors="replace")}))
+        elif data:
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
 
@@ -64,9 +74,9 @@ class LogReader:
 
     session: CliSession
     run: pb.Run
+    printer: LinePrinter
     tail: int = 0
     source: str = ""
-    printer: LinePrinter = field(default_factory=LinePrinter)
 
     def print_now(self, client: TrainerClient) -> None:
         self._copy(client, follow=False)
@@ -112,11 +122,13 @@ class LogReader:
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run is over.")
 @click.option("--tail", type=Count(), default=None, help="Only the last N lines of each source.  [default: everything]")
 @click.option("--source", type=click.Choice(["stdout", "stderr"]), help="Only one of the two.  [default: both]")
+@click.option("--json", "as_json", is_flag=True, help="Print every line as a JSON object.")
 @click.pass_obj
-def logs(session: CliSession, run: str, follow: bool, tail: int | None, source: str | None) -> None:
+def logs(session: CliSession, run: str, follow: bool, tail: int | None, source: str | None, as_json: bool) -> None:
     """Print what a run wrote to stdout and stderr."""
+    printer = LinePrinter(as_json=as_json)
     with session.client() as client:
-        reader = LogReader(session, client.run(run_id_for(client, run)), tail or 0, source or "")
+        reader = LogReader(session, client.run(run_id_for(client, run)), printer, tail or 0, source or "")
         if not follow:
             reader.print_now(client)
     try:
@@ -125,8 +137,8 @@ def logs(session: CliSession, run: str, follow: bool, tail: int | None, source: 
     except KeyboardInterrupt:
         raise _interrupted(reader.run.run_id) from None
     finally:
-        reader.printer.close()
-    if not reader.printer.taken:
+        printer.close()
+    if not printer.has_printed:
         _tell_nothing(reader.run, source)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
+from click.shell_completion import shell_complete
 
 from gym_gui.cli import control, runs
 from gym_gui.cli.bundles import bundles
@@ -22,7 +24,6 @@ from gym_gui.cli.session import CliSession
 from gym_gui.cli.train import train
 from gym_gui.cli.workers import workers
 from gym_gui.services.trainer import VERSION
-from mosaic_protocol.paths import default_root
 
 
 @click.group(cls=PlainGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -84,12 +85,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         known = translated(error)
         if known is not None:
             return report(known, as_json=as_json)
-        return report_crash(error, default_root(), as_json=as_json)
+        return report_crash(error, _data_root(words), as_json=as_json)
 
 
 def _run(words: list[str]) -> int:
-    answer = mosaic.main(words, prog_name=PROGRAM, complete_var=VARIABLE, standalone_mode=False)
+    """What click's own ``main`` does, which would answer a closed pipe with the exit code of a failed run."""
+    if instruction := os.environ.get(VARIABLE):
+        return shell_complete(mosaic, {}, PROGRAM, VARIABLE, instruction)
+    try:
+        with mosaic.make_context(PROGRAM, list(words)) as context:
+            answer = mosaic.invoke(context)
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
     return int(answer) if isinstance(answer, int) else ExitCode.OK
+
+
+def _data_root(words: list[str]) -> Path:
+    """Where the command line that failed keeps its data."""
+    given = words.index("--home") + 1 if "--home" in words else len(words)
+    return CliSession.at(words[given] if given < len(words) else None).paths.root
 
 
 def _pipe_closed() -> int:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from mosaic_protocol.proto import trainer_pb2 as pb
 
 
+_SHORTEST_MEASURE = 1.0
+"""Seconds below which a speed says nothing."""
+
+
 def tell_end(client: TrainerClient, run: pb.Run, *, full: bool) -> None:
     """Print the outcome and its sentence, then the numbers; ``full`` adds files and what to try next."""
     click.echo(outcome_line(run))
@@ -31,7 +35,7 @@ def tell_end(client: TrainerClient, run: pb.Run, *, full: bool) -> None:
     if full:
         click.echo("\nNext:")
         click.echo("\n".join(f"  {command}" for command in next_commands(run)))
-    elif run.outcome != Outcome.COMPLETED and run.started_at:
+    elif run.outcome in (Outcome.FAILED, Outcome.LOST) and run.started_at:
         click.echo(f"See `{program()} logs {run_view.short_id(run.run_id)}`.")
 
 
@@ -60,11 +64,16 @@ def _numbers(client: TrainerClient, run: pb.Run) -> list[tuple[str, str]]:
         last = "the last episode" if episodes == 1 else f"mean of the last {episodes} episodes"
         entries.append(("return", f"{fmt.quantity(mean)} ({last})"))
     if run.last_step:
-        speed = run.last_step / run.active_seconds if run.active_seconds > 0 else 0.0
-        entries.append(("steps", f"{run_view.steps_text(run)} at {fmt.quantity(round(speed))} steps/s"))
+        entries.append(("steps", run_view.steps_text(run) + _speed(run)))
     if run.active_seconds:
         entries.append(("duration", fmt.duration(run.active_seconds)))
     return entries
+
+
+def _speed(run: pb.Run) -> str:
+    if run.active_seconds < _SHORTEST_MEASURE:
+        return ""
+    return f" at {fmt.quantity(round(run.last_step / run.active_seconds))} steps/s"
 
 
 def _folder(run: pb.Run) -> list[tuple[str, str]]:

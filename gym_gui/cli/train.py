@@ -117,13 +117,12 @@ def _tell_plan(plan: RunPlan, found: dict[str, Any] | None, *, as_json: bool) ->
     if as_json:
         fmt.echo_json({"config": plan.config, "summary": found})
         return
-    resources = plan.config["resources"]
-    asked = ", ".join(f"{name.replace('_', ' ')} {part['requested']}" for name, part in resources.items())
+    told = {name: value for name, value in (found or {}).items() if name != "status" and value is not None}
     entries = [
         ("name", plan.config["run_name"]),
         ("worker", f"{plan.manifest.type} {plan.manifest.version}"),
-        ("resources", asked),
-        *((name.replace("_", " "), _spoken(value)) for name, value in (found or {}).items() if name != "status"),
+        ("resources", _asked(plan.config["resources"])),
+        *((name.replace("_", " "), _spoken(value)) for name, value in told.items()),
     ]
     click.echo("This run would start:")
     click.echo(fmt.pairs(entries))
@@ -131,7 +130,14 @@ def _tell_plan(plan: RunPlan, found: dict[str, Any] | None, *, as_json: bool) ->
     click.echo(f"Nothing was started.{unchecked}")
 
 
+def _asked(resources: dict[str, Any]) -> str:
+    parts = [fmt.counted(resources["cpus"]["requested"], "CPU")]
+    if gpus := resources["gpus"]["requested"]:
+        parts.append(fmt.counted(gpus, "GPU"))
+    if memory := resources["memory_mb"]["requested"]:
+        parts.append(f"{memory:,} MB of memory")
+    return ", ".join(parts)
+
+
 def _spoken(value: Any) -> str:
-    if isinstance(value, list):
-        return shlex.join(map(str, value))
-    return fmt.MISSING if value is None else fmt.one_line(str(value))
+    return shlex.join(map(str, value)) if isinstance(value, list) else fmt.one_line(str(value))

@@ -33,14 +33,22 @@ class JsonFormatter(logging.Formatter):
             "message": record.getMessage(),
             "logger": record.name,
         }
-        entry.update(_without_secrets(getattr(record, "fields", {})))
+        entry = {**_without_secrets(getattr(record, "fields", {})), **entry}
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
         return json.dumps(entry, default=str)
 
 
-def _without_secrets(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: "[hidden]" if _SECRET_NAME.search(name) else value for name, value in fields.items()}
+def _without_secrets(value: Any) -> Any:
+    """The same with the values hidden whose names look like secrets, at any depth: workers log what they like."""
+    if isinstance(value, dict):
+        return {
+            name: "[hidden]" if _SECRET_NAME.search(str(name)) else _without_secrets(item)
+            for name, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_without_secrets(item) for item in value]
+    return value
 
 
 class _ForgivingHandler(logging.handlers.RotatingFileHandler):

@@ -42,11 +42,12 @@ class Link:
         line, _, self._pending = self._pending.partition(b"\n")
         return str(json.loads(line)["do"])
 
-    def wait_for_go(self) -> None:
-        """Say that everything is prepared and wait until training may begin."""
+    def wait_for_go(self) -> bool:
+        """Say that everything is prepared and wait until training may begin; False when it may not."""
         self.say(at="ready")
-        while self.hear() not in ("go", "stop"):
+        while (word := self.hear()) not in ("go", "stop"):
             pass
+        return word == "go"
 
     def save_checkpoint(self, step: int) -> None:
         """A folder that looks like a checkpoint from outside, whole or absent."""

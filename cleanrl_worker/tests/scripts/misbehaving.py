@@ -107,7 +107,7 @@ def leave_session() -> None:
 
 
 def have_grandchildren() -> None:
-    """One plain, one in a session of its own, one forked twice and adopted by nobody of ours; then wait to be stopped."""
+    """One plain, one in a session of its own, one forked twice without a parent; then wait for the stop."""
     link = Link()
     plain = subprocess.Popen(SLEEPER)
     apart = subprocess.Popen(SLEEPER, start_new_session=True)

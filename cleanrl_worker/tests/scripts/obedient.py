@@ -41,23 +41,23 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: None)  # what it means is heard on the link too
     journal = OutboxWriter(link.run_dir / "outbox", "script")
     (link.run_dir / "script.pid").write_text(str(os.getpid()))
-    link.wait_for_go()
-    step, paused, ending = 0, False, "done"
-    while step < args.total_timesteps:
+    step, paused = 0, False
+    stopped = not link.wait_for_go()
+    while step < args.total_timesteps and not stopped:
         word = link.hear(None if paused else args.step_seconds)
         if word == "stop":
-            ending = "stopped"
-            link.say(at="stopping", step=step)
-            break
-        if word in ("pause", "resume"):
+            stopped = True
+        elif word in ("pause", "resume"):
             paused = word == "pause"
             link.say(at=f"{word}d", step=step)
         elif may_step(args, step):
             step += 1
             journal.append(MetricRow(step=step, values={"charts/episodic_return": float(step)}))
     journal.close()
+    if stopped:
+        link.say(at="stopping", step=step)
     link.save_checkpoint(step)
-    link.say(at=ending, step=step)
+    link.say(at="stopped" if stopped else "done", step=step)
 
 
 if __name__ == "__main__":

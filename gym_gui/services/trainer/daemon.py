@@ -144,7 +144,8 @@ class TrainerDaemon:
         token = tokens.read_daemon_token(self._paths.token_file)
         options = [*CHANNEL_OPTIONS, ("grpc.so_reuseport", 0)]
         server = grpc.aio.server(interceptors=[ClientTokenInterceptor(token)], options=options)
-        wanted = f"{self._settings.host}:{self._settings.port}"
+        host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
+        wanted = f"{host}:{self._settings.port}"
         try:
             port = self._add_port(server, wanted)
         except (RuntimeError, OSError) as error:
@@ -152,7 +153,7 @@ class TrainerDaemon:
                 f"cannot listen on {wanted}: {_why(error)}. Another program may use the port: "
                 "choose one with --port (0 takes a free one) or MOSAIC_TRAINER_PORT."
             ) from error
-        return server, f"{self._settings.host}:{port}"
+        return server, f"{host}:{port}"
 
     def _add_port(self, server: grpc.aio.Server, wanted: str) -> int:
         if not self._settings.tls_cert:

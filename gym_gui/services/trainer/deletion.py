@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gym_gui.logging_config import log_constants as codes
 from gym_gui.logging_config.structured import log_event
-from gym_gui.services.trainer.errors import WrongStateError
+from gym_gui.services.trainer.errors import WorldError, WrongStateError
 from gym_gui.services.trainer.lifecycle import Transition
 from gym_gui.services.trainer.run_record import RunRecord
 from gym_gui.services.trainer.run_registry import RunRegistry
@@ -41,7 +41,10 @@ class RunDeletion:
         """Remove everything a run owns; how many bytes of files that freed. The registry forgets it last, so that a
         crash in between leaves a run that can be purged again."""
         _require_over(run)
-        freed = await asyncio.to_thread(self._remove_files, run.run_id)
+        try:
+            freed = await asyncio.to_thread(self._remove_files, run.run_id)
+        except OSError as error:
+            raise WorldError(f"run {run.short} cannot be deleted: {error.strerror} ({error.filename})") from error
         await asyncio.wrap_future(self._store.forget(run.run_id))
         await asyncio.wrap_future(self._registry.remove(run.run_id))
         log_event(logger, codes.LOG_RUN_DELETED, run_id=run.run_id, bytes_freed=freed)
@@ -49,7 +52,12 @@ class RunDeletion:
 
     async def purge_old(self, hours: float) -> None:
         for run in self._registry.deleted_before(time.time() - hours * 3600):
-            await self.purge(run)
+            try:
+                await self.purge(run)
+            except WorldError as error:
+                log_event(
+                    logger, codes.LOG_TRAINER_HOUSEKEEPING, level=logging.WARNING, run_id=run.run_id, reason=str(error)
+                )
 
     async def _mark(self, run: RunRecord, when: float, cause: str) -> RunRecord:
         note = Transition(run.state, run.state, cause)
@@ -64,7 +72,7 @@ class RunDeletion:
         ]
         freed = sum(_size_of(path) for path in owned)
         for path in owned:
-            if path.is_dir():
+            if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
@@ -77,6 +85,6 @@ def _require_over(run: RunRecord) -> None:
 
 
 def _size_of(path: Path) -> int:
-    if path.is_dir():
+    if path.is_dir() and not path.is_symlink():
         return sum(entry.lstat().st_size for entry in path.rglob("*") if entry.is_file())
-    return path.stat().st_size if path.exists() else 0
+    return path.lstat().st_size if path.exists() else 0

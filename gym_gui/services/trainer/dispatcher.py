@@ -32,13 +32,25 @@ WorkerLookup = Callable[[], Mapping[str, WorkerManifest]]
 
 
 @dataclass(frozen=True)
+class _Readiness:
+    """A passed pre-flight: the Python that has what a worker needs, and what run manifests say of its packages."""
+
+    python: Path
+    requirements: dict[str, Any] | None = None
+    checked_at: float = 0.0
+
+    def is_believed(self) -> bool:
+        return time.monotonic() - self.checked_at < _PREFLIGHT_SECONDS and self.python.exists()
+
+
+@dataclass(frozen=True)
 class _Surroundings:
     """What a command and an environment are built from."""
 
     run: RunRecord
     config: RunConfig
     manifest: WorkerManifest
-    python: Path
+    ready: _Readiness
     folders: RunPaths
     launch_token: str
 
@@ -51,14 +63,14 @@ class TrainerDispatcher:
     ) -> None:
         self._paths, self._bundles, self._workers, self._target = paths, bundles, workers, target
         self._gpus = tuple(gpus)
-        self._passed: dict[str, tuple[float, Path]] = {}
+        self._passed: dict[str, _Readiness] = {}
 
     def dispatch(self, run: RunRecord, launch_token: str) -> LaunchSpec:
         """Prepare everything for one launch. Raises :class:`LaunchError` with a sentence when it cannot be."""
         config = parse_run_config(run.config_json)
         manifest = self.manifest(run.worker_type)
         folders = self._make_folders(run)
-        around = _Surroundings(run, config, manifest, self._interpreter(manifest), folders, launch_token)
+        around = _Surroundings(run, config, manifest, self._readiness(manifest), folders, launch_token)
         self._write_configs(around)
         return self._spec(around)
 
@@ -69,7 +81,7 @@ class TrainerDispatcher:
             return None
         log = self._paths.logs / "fork_server.log"
         env = self._base_env(manifest)
-        python = self._interpreter(manifest)
+        python = self._readiness(manifest).python
         return LaunchSpec("", 0, python, manifest.module, (), env, self._paths.runs, log, log, manifest.warm_module)
 
     def manifest(self, worker_type: str) -> WorkerManifest:
@@ -78,24 +90,23 @@ class TrainerDispatcher:
             raise LaunchError(f"never started: the worker {worker_type!r} is not installed any more")
         return manifest
 
-    def _interpreter(self, manifest: WorkerManifest) -> Path:
-        """The Python that has what the worker needs."""
+    def _readiness(self, manifest: WorkerManifest) -> _Readiness:
+        """The outcome of a pre-flight that was passed a moment ago, or of one made now."""
         if not manifest.bundle:
-            return Path(sys.executable)
-        when, python = self._passed.get(manifest.bundle, (0.0, None))
-        if python is not None and time.monotonic() - when < _PREFLIGHT_SECONDS and python.exists():
-            return python
-        return self._fresh_preflight(manifest.bundle)
+            return _Readiness(Path(sys.executable))
+        passed = self._passed.get(manifest.bundle)
+        if passed is None or not passed.is_believed():
+            passed = self._passed[manifest.bundle] = self._fresh_preflight(manifest.bundle)
+        return passed
 
-    def _fresh_preflight(self, bundle: str) -> Path:
+    def _fresh_preflight(self, bundle: str) -> _Readiness:
         try:
             found = self._bundles.preflight(bundle)
+            if found.python is None:
+                raise LaunchError(f"never started: {found.advice}")
+            return _Readiness(found.python, self._bundles.bundle_record(bundle), time.monotonic())
         except BundleError as error:
             raise LaunchError(f"never started: {error}") from error
-        if found.python is None:
-            raise LaunchError(f"never started: {found.advice}")
-        self._passed[bundle] = (time.monotonic(), found.python)
-        return found.python
 
     def _make_folders(self, run: RunRecord) -> RunPaths:
         folders = self._paths.run(run.run_id)
@@ -111,8 +122,7 @@ class TrainerDispatcher:
         try:
             self._paths.run_config(run_id).write_text(around.run.config_json + "\n")
             self._paths.worker_config(run_id).write_text(json.dumps(_worker_config(around), indent=2) + "\n")
-            requirements = self._bundles.bundle_record(around.manifest.bundle) if around.manifest.bundle else None
-            refresh_manifest(around.folders, worker=around.manifest.type, requirements=requirements)
+            refresh_manifest(around.folders, worker=around.manifest.type, requirements=around.ready.requirements)
         except OSError as error:
             raise _cannot("write", error) from error
 
@@ -122,7 +132,7 @@ class TrainerDispatcher:
         return LaunchSpec(
             run_id=around.run.run_id,
             attempt=around.run.attempt,
-            python=around.python,
+            python=around.ready.python,
             module=around.manifest.module,
             argv=tuple(command[3:]),
             env=self._build_worker_env(around),
@@ -135,7 +145,7 @@ class TrainerDispatcher:
     def _build_worker_command(self, around: _Surroundings) -> list[str]:
         config = self._paths.worker_config(around.run.run_id)
         return [
-            str(around.python),
+            str(around.ready.python),
             "-m",
             around.manifest.module,
             "--config",
@@ -171,6 +181,7 @@ class TrainerDispatcher:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("MOSAIC_TRAINER_")}
         search = [str(manifest.python_path), str(_PROTOCOL_ROOT), inherited.get("PYTHONPATH", "")]
         return {
+            "GRPC_ENABLE_FORK_SUPPORT": "0",  # a data loader forks while the session talks; gRPC's handlers crash it
             **inherited,
             "MOSAIC_HOME": str(self._paths.root),
             "MOSAIC_GRPC_TARGET": self._target,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import TypeVar
 
 from gym_gui.services.trainer.errors import RegistryCorruptError
@@ -22,7 +23,11 @@ def opened_or_kept_aside(path: Path, opener: Callable[[Path], T]) -> T:
     except RegistryCorruptError as error:
         kept = _move_aside(path)
         copy = backup_of(path)
-        restore = f"bring back the copy of {_age(copy)}: cp {copy} {path}; or " if copy.exists() else ""
+        restore = (
+            f"bring back the copy of {_age(copy)}: cp {quote(str(copy))} {quote(str(path))}; or "
+            if copy.exists()
+            else ""
+        )
         raise RegistryCorruptError(
             f"{error}. It was kept as {kept}. Now either {restore}start the daemon again to begin with an empty one; "
             "the folders of the runs are untouched, and live workers go on."

@@ -25,22 +25,32 @@ def rotate_if_grown(path: Path, limit: int) -> bool:
             return False
     except FileNotFoundError:
         return False
-    for number in range(KEPT_ROTATIONS - 1, 0, -1):
-        older = _rotation(path, number)
-        if older.exists():
-            older.replace(_rotation(path, number + 1))
-    _move_content(path, _rotation(path, 1))
+    draft = path.with_name(f"{path.name}.draft")
+    try:
+        _move_content(path, draft)
+        _make_room(path)
+        draft.replace(_rotation(path, 1))
+    finally:
+        draft.unlink(missing_ok=True)
     return True
 
 
 def _move_content(path: Path, target: Path) -> None:
     """Copy until nothing new came, then cut: what is written in that instant is the price of rotating for a writer
-    that does not know of it."""
+    that does not know of it. Nothing is cut unless the copy is whole."""
     with path.open("r+b") as source, target.open("wb") as sink:
         shutil.copyfileobj(source, sink)
         while tail := source.read(_CHUNK):
             sink.write(tail)
+        sink.flush()
         os.ftruncate(source.fileno(), 0)
+
+
+def _make_room(path: Path) -> None:
+    for number in range(KEPT_ROTATIONS - 1, 0, -1):
+        older = _rotation(path, number)
+        if older.exists():
+            older.replace(_rotation(path, number + 1))
 
 
 def rotate_run_logs(directory: Path, limit: int) -> None:

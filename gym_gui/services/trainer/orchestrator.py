@@ -39,6 +39,7 @@ from gym_gui.services.trainer.settings import TrainerSettings
 from gym_gui.services.trainer.tracked_run import TrackedRun
 from gym_gui.services.trainer.validation.train_config import validate_train_run_config
 from gym_gui.services.trainer.watchdog import Moment, overdue
+from mosaic_protocol import claims
 from mosaic_protocol import events as ev
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.process_identity import boot_id
@@ -160,6 +161,12 @@ class TrainerOrchestrator:
         if record.event == ev.RUN_STARTED:
             self.spawn(self.warm_up(run.worker_type))
 
+    async def hear_again(self, run_id: str) -> None:
+        """Act on lifecycle records that were stored but perhaps not acted on; one acted on before changes nothing."""
+        for stream, record in await asyncio.to_thread(self.hub.store.lifecycle, run_id):
+            said = lc.WorkerSaid(record.event, record.sentence, record.step, stream, record.seq)
+            await self.apply_surely(run_id, said)
+
     async def warm_up(self, worker_type: str) -> None:
         """Let the next run of this worker start faster. Called once a run has started, to leave that one the CPU."""
         spec = await asyncio.to_thread(self.dispatcher.spec_for_warming, worker_type)
@@ -201,6 +208,8 @@ class TrainerOrchestrator:
                 return await self.apply(run_id, event)
             except WorldError as error:
                 log_event(logger, codes.LOG_STORE_FULL, run_id=run_id, reason=str(error))
+                if self._closing:
+                    raise  # the next daemon finds the world as it is
                 await asyncio.sleep(1.0)
 
     def _decide(self, run: RunRecord, event: lc.LifecycleEvent) -> lc.Decision:
@@ -329,9 +338,15 @@ class TrainerOrchestrator:
         raise LaunchError("stopped before the worker was started")
 
     async def watch(self, live: TrackedRun) -> None:
-        """Wait for the end of the worker's leading process."""
+        """Wait for the end of the worker's leading process. When two processes were started for one launch (a fork
+        that was given up for lost, and a spawn), the one that got the claim is the worker."""
         status = await self.executor.wait(self._handle(live.run))
-        await self.apply_surely(live.run.run_id, lc.ProcessEnded(status))
+        winner = await asyncio.to_thread(claims.claimant, self.paths.run(live.run.run_id).claims, live.run.attempt)
+        if winner is not None and winner != live.run.process and winner.is_alive():
+            await self.apply_surely(live.run.run_id, lc.Launched(winner, "adopted"))
+            await self.watch(live)
+        else:
+            await self.apply_surely(live.run.run_id, lc.ProcessEnded(status))
 
     def _handle(self, run: RunRecord) -> WorkerHandle:
         assert run.process is not None, "only launched runs have a handle"
@@ -375,6 +390,7 @@ class TrainerOrchestrator:
             await self._sweep(self._handle(run), 0.0 if run.desired is Desired.STOP else self.settings.stop_seconds)
         folders = self.paths.run(run.run_id)
         await self.hub.drain(run.run_id, folders.outbox)
+        await self.hear_again(run.run_id)
         tail = await asyncio.to_thread(stderr_summary, self.paths.run_logs(run.run_id))
         ended = await self.apply_surely(run.run_id, lc.Gone(tail))
         await asyncio.to_thread(_close_manifest, self.paths, ended)
@@ -409,15 +425,23 @@ class TrainerOrchestrator:
             live.forgive(seconds)
 
     async def _judge(self, now: Moment) -> None:
-        for run_id, live in list(self.tracked.items()):
-            if live.clearing or live.run.state not in LIVE_STATES:
-                continue
-            if live.nudge_at is not None and now.monotonic >= live.nudge_at and live.run.process is not None:
-                live.nudge_at = None
-                await self.executor.ask_to_stop(self._handle(live.run))
-            event = overdue(live, self.config_of(live.run).schedule, self.settings, now)
-            if event is not None:
-                await self.apply_surely(run_id, event)
+        for live in list(self.tracked.values()):
+            try:
+                await self._judge_run(live, now)
+            except Exception:  # a bug that shows in one run must not leave the others unwatched
+                logger.exception(
+                    codes.LOG_TRAINER_INTERNAL_ERROR.message, extra={"code": codes.LOG_TRAINER_INTERNAL_ERROR.code}
+                )
+
+    async def _judge_run(self, live: TrackedRun, now: Moment) -> None:
+        if live.clearing or live.run.state not in LIVE_STATES:
+            return
+        if live.nudge_at is not None and now.monotonic >= live.nudge_at and live.run.process is not None:
+            live.nudge_at = None
+            await self.executor.ask_to_stop(self._handle(live.run))
+        event = overdue(live, self.config_of(live.run).schedule, self.settings, now)
+        if event is not None:
+            await self.apply_surely(live.run.run_id, event)
 
     def config_of(self, run: RunRecord) -> RunConfig:
         config = self._configs.get(run.run_id)

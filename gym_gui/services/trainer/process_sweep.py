@@ -3,13 +3,14 @@
 A process belongs to a run if it did not start before the run's leader and
   - is in the leader's session or process group, or descends from a process that belongs, or
   - carries ``MOSAIC_RUN_ID=<id>`` in the environment it was executed with (survives setsid and re-parenting), or
-  - holds the run's claim file open (survives a fork without exec, where the environment tells nothing).
+  - holds the run's claim file open for writing (survives a fork without exec, where the environment tells nothing).
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,14 +84,15 @@ def _has_environment_mark(pid: int, run_id: str) -> bool:
 
 
 def _holds_claim(pid: int, handle: WorkerHandle) -> bool:
-    wanted = str(claims.path_of(handle.run_dir / "claims", handle.attempt))
+    wanted = os.path.realpath(claims.path_of(handle.run_dir / "claims", handle.attempt))
     try:
         descriptors = os.listdir(f"/proc/{pid}/fd")
     except OSError:
         return False
     for descriptor in descriptors:
         with suppress(OSError):
-            if os.readlink(f"/proc/{pid}/fd/{descriptor}") == wanted:
+            link = f"/proc/{pid}/fd/{descriptor}"
+            if os.readlink(link) == wanted and os.lstat(link).st_mode & stat.S_IWUSR:
                 return True
     return False
 

@@ -52,18 +52,11 @@ class Recovery:
         live = self._orchestrator.tracked[run.run_id] = TrackedRun(run, step=run.last_step)
         demand = demand_of(self._orchestrator.config_of(run))
         self._orchestrator.queue.restore(run.run_id, demand, _held(run))
-        await self._hear_what_was_said(run)
+        await self._orchestrator.hear_again(run.run_id)
         if live.run.process is None:
             await self._find_process(live)
         if live.run.process is not None:
             self._follow(live, live.run.process)
-
-    async def _hear_what_was_said(self, run: RunRecord) -> None:
-        """Lifecycle records that were stored but not acted on any more."""
-        stored = await asyncio.to_thread(self._orchestrator.hub.store.lifecycle, run.run_id)
-        for stream, record in stored:
-            said = lc.WorkerSaid(record.event, record.sentence, record.step, stream, record.seq)
-            await self._orchestrator.apply_surely(run.run_id, said)
 
     async def _find_process(self, live: TrackedRun) -> None:
         """The launch was recorded; whether it happened is settled by the claim."""

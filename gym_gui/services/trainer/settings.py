@@ -67,9 +67,11 @@ class TrainerSettings:
             raise RefusedError(f"port must be between 0 and 65535, got {self.port}")
         for one in fields(self):
             value = getattr(self, one.name)
-            if isinstance(value, int | float) and value < 0:
-                raise RefusedError(f"{one.name} must not be negative, got {value}")
-        if self.host not in ("127.0.0.1", "localhost", "::1") and not (self.tls_cert and self.tls_key):
+            if isinstance(value, int | float) and not value >= 0:
+                raise RefusedError(f"{one.name} must be a number and not negative, got {value}")
+        if bool(self.tls_cert) != bool(self.tls_key):
+            raise RefusedError("half of a TLS pair was given: --tls-cert and --tls-key belong together")
+        if self.host not in ("127.0.0.1", "localhost", "::1") and not self.tls_cert:
             raise RefusedError(
                 f"listening on {self.host} needs TLS: give --tls-cert and --tls-key, or listen on 127.0.0.1"
             )

@@ -25,13 +25,16 @@ def matches(token: str, stored_digest: str) -> bool:
 
 
 def daemon_token(path: Path) -> str:
-    """The token of this data root, made at the first start. Its file is readable by its owner alone."""
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return read_daemon_token(path)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(new_token())
+    """The token of this data root, made at the first start. Its file is readable by its owner alone.
+
+    Called while the instance lock is held, so that nobody else makes one at the same time.
+    """
+    if not path.exists() or not path.read_text().strip():
+        draft = path.with_name(f".{path.name}.draft")
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(new_token())
+        draft.replace(path)
     return read_daemon_token(path)
 
 

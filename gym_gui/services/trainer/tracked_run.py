@@ -45,6 +45,8 @@ class TrackedRun:
         self.progress_at = min(now, self.progress_at + seconds)
         if self.kill_at is not None:
             self.kill_at += seconds
+        if self.nudge_at is not None:
+            self.nudge_at += seconds
 
     def announce_wish(self) -> None:
         """Wake everyone who waits for a change of what is desired."""

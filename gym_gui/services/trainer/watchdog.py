@@ -27,7 +27,8 @@ class Moment:
 def overdue(live: TrackedRun, schedule: Schedule, settings: TrainerSettings, now: Moment) -> LifecycleEvent | None:
     """The event that a run's lateness amounts to, None when it is not late."""
     if live.kill_at is not None:
-        return KillDue() if now.monotonic >= live.kill_at else None
+        on_its_way = live.run.process is None  # there is nothing to kill yet
+        return KillDue() if now.monotonic >= live.kill_at and not on_its_way else None
     return _silent(live, settings, now) or _over_time(live, schedule, now) or _stalled(live, schedule, now)
 
 

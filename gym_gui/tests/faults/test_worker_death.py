@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import time
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from gym_gui.services.trainer.process_sweep import processes_of, send_signal
 from gym_gui.services.trainer.executor import WorkerHandle
+from gym_gui.services.trainer.process_sweep import processes_of, send_signal
 from gym_gui.tests.support.daemon_process import DaemonProcess, wait_for
-from gym_gui.tests.support.fault_tools import journalled, steps_of, worker_of
-from mosaic_protocol import claims
+from gym_gui.tests.support.fault_tools import journalled, rewrite_run, steps_of, worker_of
 from mosaic_protocol.process_identity import ProcessIdentity
 
 GONE_WITHIN = 5.0
@@ -129,9 +131,45 @@ def test_a_run_can_be_cancelled_at_any_moment_of_its_start(daemon: DaemonProcess
         assert daemon.processes(run_id) == []
 
 
-def test_a_launch_whose_worker_lost_the_race_for_it_goes_on_with_the_winner(daemon: DaemonProcess) -> None:
-    """Two processes were started for one launch; the one that the daemon watches leaves as revoked."""
-    run_id = daemon.submit(misbehave="exit_revoked", at_step=2)
+@START_MODES
+def test_a_worker_may_fork_while_its_session_talks(make_daemon: Callable[..., DaemonProcess], warm: int) -> None:
+    daemon = make_daemon(warm_starts=warm, heartbeat_seconds=0.01).start()
+    run_id = started(daemon, total_timesteps=20, misbehave="fork_often", at_step=10)
     run = daemon.wait_over(run_id)
-    assert run.outcome == "failed"
-    assert claims.claimant(daemon.paths.run(run_id).claims, 1) != ProcessIdentity.current()
+    assert run.outcome == "completed", run.reason
+
+
+def test_of_two_processes_for_one_launch_the_one_with_the_claim_is_the_worker(
+    daemon: DaemonProcess, tmp_path: Path
+) -> None:
+    """A fork was given up for lost, and a spawn came second; the daemon watches the loser until it leaves."""
+    gate = tmp_path / "gate"
+    run_id = daemon.submit(total_timesteps=20, gate=str(gate), gate_at=10)
+    daemon.wait_state(run_id, "EXEC")
+    worker = worker_of(daemon, run_id)
+    daemon.kill()
+    with subprocess.Popen(["sleep", "3600"], start_new_session=True) as loser:
+        with closing(daemon.registry()) as registry:
+            rewrite_run(registry, run_id, process=ProcessIdentity.of(loser.pid))
+        daemon.start()
+        loser.kill()
+    wait_for("the worker to be adopted", lambda: worker_of(daemon, run_id) == worker)
+    gate.touch()
+    run = daemon.wait_over(run_id)
+    assert (run.outcome, run.last_step) == ("completed", 20), run.reason
+    assert daemon.starts(run_id) == 1
+
+
+def test_a_fork_server_that_hangs_delays_a_start_and_nothing_else(make_daemon: Callable[..., DaemonProcess]) -> None:
+    daemon = make_daemon(warm_starts=1).start()
+    warm = started(daemon, total_timesteps=1_000_000)
+    server = ProcessIdentity.of(int(Path(f"/proc/{worker_of(daemon, warm).pid}/stat").read_text().split()[3]))
+    assert server is not None
+    send_signal(server, signal.SIGSTOP)
+    run_id = daemon.submit(total_timesteps=5)
+    run = daemon.wait_over(run_id)
+    assert (run.outcome, run.start_mode) == ("completed", "cold"), run.reason
+    assert daemon.starts(run_id) == 1
+    assert not server.is_alive()
+    daemon.client.cancel(warm)
+    assert daemon.wait_over(warm).outcome == "canceled"

@@ -54,9 +54,15 @@ def _spawn_grandchildren() -> None:
         os._exit(0)
 
 
-def _exit_revoked() -> None:
-    """Leave with the status of a worker that found its launch revoked, although it had claimed it."""
-    os._exit(75)
+def _fork_often() -> None:
+    """What data loaders and process pools do, while the session's thread talks."""
+    for _ in range(100):
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if status != 0:
+            raise RuntimeError(f"a forked child ended with {status}")
 
 
 def _hide_child() -> None:
@@ -71,7 +77,7 @@ _MISBEHAVIOURS = {
     "kill_self": _kill_self,
     "ignore_stop": _ignore_stop,
     "grandchildren": _spawn_grandchildren,
-    "exit_revoked": _exit_revoked,
+    "fork_often": _fork_often,
     "hide_child": _hide_child,
 }
 
@@ -108,7 +114,7 @@ def _work(session: WorkerSession, config: dict[str, Any]) -> None:
         time.sleep(pause)
 
 
-_FLAGS = ("step_seconds", "misbehave", "at_step", "metrics", "progress", "say")
+_FLAGS = ("step_seconds", "misbehave", "at_step", "metrics", "progress", "say", "gate", "gate_at")
 
 
 def _merged(config: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,218 @@
+"""Deleting: to the trash and back, or for good; never a run that lives, never a file that is not the run's."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gym_gui.logging_config.structured import write_structured_log
+from gym_gui.services.trainer.deletion import RunDeletion
+from gym_gui.services.trainer.errors import UnknownRunError, WorldError, WrongStateError
+from gym_gui.services.trainer.run_record import RunRecord
+from gym_gui.services.trainer.run_registry import Query, RunRegistry
+from gym_gui.services.trainer.store import Batch, TelemetryStore
+from gym_gui.tests.support.run_records import live_record
+from mosaic_protocol import events as ev
+from mosaic_protocol.paths import MosaicPaths
+from mosaic_protocol.states import LIVE_STATES, Outcome, RunState
+
+PATIENCE = 30.0
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> MosaicPaths:
+    return MosaicPaths(tmp_path / "home")
+
+
+@pytest.fixture
+def registry(paths: MosaicPaths) -> Iterator[RunRegistry]:
+    with closing(RunRegistry(paths.registry_db)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def store(paths: MosaicPaths) -> Iterator[TelemetryStore]:
+    with closing(TelemetryStore(paths.telemetry_db)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def deletion(paths: MosaicPaths, registry: RunRegistry, store: TelemetryStore) -> RunDeletion:
+    return RunDeletion(paths, registry, store)
+
+
+def owned(paths: MosaicPaths, run: RunRecord) -> list[Path]:
+    return [
+        paths.run(run.run_id).directory / "checkpoints" / "step-1" / "model.bin",
+        paths.run_logs(run.run_id) / "stdout.log",
+        paths.run_config(run.run_id),
+        paths.worker_config(run.run_id),
+    ]
+
+
+def finished(paths: MosaicPaths, registry: RunRegistry, store: TelemetryStore, **facts: object) -> RunRecord:
+    """A run that is over, with files and records of every sort."""
+    over = live_record(**{"state": RunState.TERM, "outcome": Outcome.COMPLETED, "reason": "done", **facts})
+    run, _ = registry.insert(over, "").result(PATIENCE)
+    for path in owned(paths, run):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x" * 100)
+    store.ingest(Batch(run.run_id, "worker", 1, [ev.encode(ev.MetricRow(seq=1, step=1, values={"a": 1.0}))])).result(
+        PATIENCE
+    )
+    return run
+
+
+async def test_a_trashed_run_is_hidden_and_comes_back_whole(
+    paths: MosaicPaths, registry: RunRegistry, store: TelemetryStore, deletion: RunDeletion
+) -> None:
+    run = finished(paths, registry, store)
+    trashed = await deletion.trash(run)
+    assert registry.page(Query(), 9, "").runs == []
+    assert all(path.exists() for path in owned(paths, run))
+    restored = await deletion.restore(trashed)
+    assert registry.page(Query(), 9, "").runs == [restored]
+    assert restored == replace(run, revision=restored.revision)
+    assert [row.transition.cause for row in registry.history(run.run_id)] == ["Submitted", "Deleted", "Restored"]
+
+
+async def test_a_purged_run_leaves_nothing_and_says_what_it_freed(
+    paths: MosaicPaths, registry: RunRegistry, store: TelemetryStore, deletion: RunDeletion
+) -> None:
+    run, other = finished(paths, registry, store), finished(paths, registry, store)
+    assert await deletion.purge(run) == 400
+    with pytest.raises(UnknownRunError):
+        registry.get(run.run_id)
+    assert list(paths.root.rglob(f"*{run.run_id}*")) == []
+    assert store.metric_rows(run.run_id) == 0
+    assert all(path.exists() for path in owned(paths, other))
+    assert store.metric_rows(other.run_id) == 1
+
+
+@pytest.mark.parametrize("state", sorted({RunState.INIT, *LIVE_STATES}))
+async def test_a_run_that_is_not_over_cannot_be_deleted(
+    paths: MosaicPaths, registry: RunRegistry, store: TelemetryStore, deletion: RunDeletion, state: RunState
+) -> None:
+    run = finished(paths, registry, store, state=state, outcome=None)
+    for delete in (deletion.trash, deletion.purge):
+        with pytest.raises(WrongStateError, match="mosaic cancel"):
+            await delete(run)
+    assert registry.get(run.run_id) == run
+    assert all(path.exists() for path in owned(paths, run))
+
+
+async def test_only_what_is_in_the_trash_can_be_restored(
+    paths: MosaicPaths, registry: RunRegistry, store: TelemetryStore, deletion: RunDeletion
+) -> None:
+    run = finished(paths, registry, store)
+    with pytest.raises(WrongStateError, match="not in the trash"):
+        await deletion.restore(run)
+
+
+async def test_what_was_purged_meanwhile_cannot_be_restored(
+    paths: MosaicPaths, registry: RunRegistry, store: TelemetryStore, deletion: RunDeletion
+) -> None:
+    trashed = await deletion.trash(finished(paths, registry, store))
+    await deletion.purge(trashed)
+    with pytest.raises(UnknownRunError):
+        await deletion.restore(trashed)
+
+
+async def test_a_purge_cut_short_can_be_done_again(
+    paths: MosaicPaths, registry: RunRegistry, store: TelemetryStore, deletion: RunDeletion
+) -> None:
+    run = finished(paths, registry, store)
+    shutil.rmtree(paths.run(run.run_id).directory)
+    store.forget(run.run_id).result(PATIENCE)
+    assert await deletion.purge(run) == 300
+    assert registry.page(Query(include_deleted=True), 9, "").total == 0
+
+
+async def test_links_out_of_a_run_directory_are_not_followed(
+    paths: MosaicPaths, registry: RunRegistry, store: TelemetryStore, deletion: RunDeletion, tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "precious").write_bytes(b"y" * 5000)
+    run = finished(paths, registry, store)
+    folder = paths.run(run.run_id).directory
+    (folder / "folder").symlink_to(mine)
+    (folder / "file").symlink_to(mine / "precious")
+    assert await deletion.purge(run) < 1000
+    assert (mine / "precious").stat().st_size == 5000
+    assert not folder.exists()
+
+
+async def test_a_run_directory_that_is_itself_a_link_is_only_unlinked(
+    paths: MosaicPaths, registry: RunRegistry, store: TelemetryStore, deletion: RunDeletion, tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "precious").touch()
+    run = finished(paths, registry, store)
+    folder = paths.run(run.run_id).directory
+    shutil.rmtree(folder)
+    folder.symlink_to(mine)
+    await deletion.purge(run)
+    assert (mine / "precious").exists()
+    assert not folder.is_symlink()
+
+
+async def test_what_cannot_be_removed_is_told_and_the_run_stays_listed(
+    paths: MosaicPaths,
+    registry: RunRegistry,
+    store: TelemetryStore,
+    deletion: RunDeletion,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = finished(paths, registry, store)
+
+    def denied(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(shutil, "rmtree", denied)
+    with pytest.raises(WorldError, match="Permission denied"):
+        await deletion.purge(run)
+    assert registry.get(run.run_id) == run
+
+
+async def test_the_trash_is_emptied_by_age_and_one_that_sticks_does_not_keep_the_others(
+    paths: MosaicPaths,
+    registry: RunRegistry,
+    store: TelemetryStore,
+    deletion: RunDeletion,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    day = 24 * 3600.0
+    sticks = finished(paths, registry, store, deleted_at=time.time() - 3 * day)
+    old = finished(paths, registry, store, deleted_at=time.time() - 2 * day)
+    young = finished(paths, registry, store, deleted_at=time.time() - day / 2)
+    kept = finished(paths, registry, store)
+    remove = shutil.rmtree
+
+    def sometimes(path: Path) -> None:
+        if sticks.run_id in str(path):
+            raise PermissionError(13, "Permission denied", str(path))
+        remove(path)
+
+    monkeypatch.setattr(shutil, "rmtree", sometimes)
+    handler = write_structured_log(tmp_path / "log.jsonl")
+    try:
+        await deletion.purge_old(24.0)
+    finally:
+        logging.getLogger("gym_gui").removeHandler(handler)
+        handler.close()
+    left = {run.run_id for run in registry.page(Query(include_deleted=True), 9, "").runs}
+    assert left == {sticks.run_id, young.run_id, kept.run_id}
+    assert not paths.run(old.run_id).directory.exists()
+    told = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert any(entry["level"] == "WARNING" and entry.get("run_id") == sticks.run_id for entry in told)

@@ -1,0 +1,100 @@
+"""The daemon's settings: defaults, then the environment, then flags; nonsense is refused by name."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from gym_gui.services.trainer.errors import RefusedError
+from gym_gui.services.trainer.settings import PREFIX, TrainerSettings
+
+
+def from_env(environment: dict[str, str] | None = None, **flags: Any) -> TrainerSettings:
+    return TrainerSettings.from_environment(environment or {}, **flags)
+
+
+def test_without_a_word_the_defaults_hold() -> None:
+    assert from_env() == TrainerSettings()
+
+
+def test_the_environment_overrides_the_defaults_and_flags_override_both() -> None:
+    environment = {"MOSAIC_TRAINER_PORT": "6000", "MOSAIC_TRAINER_CPUS": "3"}
+    settings = from_env(environment, port=7000, cpus=None)
+    assert (settings.port, settings.cpus) == (7000, 3)
+
+
+@pytest.mark.parametrize("field", fields(TrainerSettings), ids=lambda field: field.name)
+def test_every_setting_can_be_set_and_keeps_its_kind(field: Any) -> None:
+    texts = {str: "127.0.0.1" if field.name == "host" else "text", int: "7", float: "7.5", bool: "0"}
+    wanted = {str: texts[str], int: 7, float: 7.5, bool: False}
+    kind = type(field.default)
+    extra = {"MOSAIC_TRAINER_TLS_CERT": "c", "MOSAIC_TRAINER_TLS_KEY": "k"} if field.name.startswith("tls") else {}
+    value = getattr(from_env({**extra, PREFIX + field.name.upper(): texts[kind]}), field.name)
+    assert (type(value), value) == (kind, wanted[kind])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1", True), ("true", True), ("TRUE", True), ("0", False), ("False", False)]
+)
+def test_switches_are_read(text: str, value: bool) -> None:
+    assert from_env({"MOSAIC_TRAINER_WARM_STARTS": text}).warm_starts is value
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("PORT", "http"),
+        ("PORT", ""),
+        ("PORT", "5.5"),
+        ("PORT", "-1"),
+        ("PORT", "65536"),
+        ("CPUS", "-2"),
+        ("STOP_SECONDS", "soon"),
+        ("STOP_SECONDS", "-1"),
+        ("STOP_SECONDS", "nan"),
+        ("LIVENESS_SECONDS", "NaN"),
+        ("WARM_STARTS", "maybe"),
+    ],
+)
+def test_nonsense_is_refused_and_named(name: str, text: str) -> None:
+    with pytest.raises(RefusedError, match=f"(?i){name}") as refused:
+        from_env({PREFIX + name: text})
+    assert text.lower() in str(refused.value).lower()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
+def test_loopback_needs_no_tls(host: str) -> None:
+    assert from_env(host=host).host == host
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org", ""])
+@pytest.mark.parametrize("tls", [{}, {"tls_cert": "cert.pem"}, {"tls_key": "key.pem"}])
+def test_beyond_loopback_tls_is_needed(host: str, tls: dict[str, str]) -> None:
+    with pytest.raises(RefusedError, match="--tls-cert and --tls-key"):
+        from_env(host=host, **tls)
+    assert from_env(host=host, tls_cert="cert.pem", tls_key="key.pem").host == host
+
+
+def test_half_of_a_tls_pair_is_refused_also_on_loopback() -> None:
+    """Who gives a certificate expects TLS; serving without it would be silently different."""
+    for half in ({"tls_cert": "cert.pem"}, {"tls_key": "key.pem"}):
+        with pytest.raises(RefusedError, match="tls"):
+            from_env(**half)
+
+
+def test_every_setting_says_what_it_is_for() -> None:
+    import ast
+    import inspect
+
+    body = ast.parse(inspect.getsource(TrainerSettings)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    told = {
+        assignment.target.id
+        for assignment, text in zip(body.body, body.body[1:], strict=False)
+        if isinstance(assignment, ast.AnnAssign)
+        and isinstance(assignment.target, ast.Name)
+        and isinstance(text, ast.Expr)
+    }
+    assert told == {field.name for field in fields(TrainerSettings)}
