@@ -1,8 +1,8 @@
 """The inner state of environments, so that a resumed run goes on in the very episode it was stopped in.
 
-Works by looking: every layer of an environment (vector environment, wrappers, the environment itself) keeps its state in
-attributes, and those that are plain are kept. An environment whose state lies elsewhere, as in a simulator written in C,
-is told apart, and a run resumed with it starts its episodes anew.
+Works by looking: every layer of an environment (vector environment, wrappers, the environment itself) keeps its state
+in attributes, and those that are plain are kept. An environment whose state lies elsewhere, as in a simulator written
+in C, is told apart, and a run resumed with it starts its episodes anew.
 """
 
 from __future__ import annotations
@@ -28,12 +28,11 @@ class EnvStateError(ValueError):
 def layers(envs: Any) -> Iterator[tuple[str, Any]]:
     """(name, object) of the vector environment, of each environment in it, and of their wrappers."""
     yield "vector", envs
-    for number, env in enumerate(getattr(envs, "envs", ())):
-        depth = 0
-        while env is not None:
-            yield f"{number}.{depth}", env
-            env = vars(env).get("env")
-            depth += 1
+    for number, outermost in enumerate(getattr(envs, "envs", ())):
+        layer, depth = outermost, 0
+        while layer is not None:
+            yield f"{number}.{depth}", layer
+            layer, depth = vars(layer).get("env"), depth + 1
 
 
 def capture(envs: Any, tensors: Tensors) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Python state as JSON plus named tensors, and back: the form in which checkpoints keep what is not a parameter.
 
-Plain values are None, bool, int, float, str, numpy scalars and arrays, numpy generators, torch tensors, and lists, tuples,
-dicts and deques of them. Nothing else is kept: a checkpoint never holds code, so it cannot run any when it is read.
+Plain values are None, bool, int, float, str, numpy scalars and arrays, numpy generators, torch tensors, and lists,
+tuples, dicts and deques of them. Nothing else is kept: a checkpoint never holds code, so it cannot run any when it is
+read.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def decode(content: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
         case {"$tuple": items}:
             return tuple(decode(item, tensors) for item in items)
         case {"$pairs": pairs}:
-            return {key: item for key, item in decode(pairs, tensors)}
+            return dict(decode(pairs, tensors))
         case dict():
             return {key: decode(item, tensors) for key, item in content.items()}
         case list():

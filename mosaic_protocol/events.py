@@ -84,7 +84,7 @@ class ArtifactRecord(_Record, tag="artifact"):
     name: str
     path: str
     type: str
-    step: int | None = None
+    step: Int64 | None = None
     detail: dict[str, Any] = {}
 
 

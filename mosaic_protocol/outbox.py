@@ -42,6 +42,12 @@ def streams(directory: Path) -> list[str]:
     return sorted({match[1] for match in found if match})
 
 
+def oldest_seq(directory: Path, stream: str) -> int:
+    """The number of the oldest record that a stream still holds, or would hold next."""
+    segments = _segments(directory, stream)
+    return segments[0][0] if segments else 1
+
+
 class OutboxWriter:
     """The one writer of a stream. Thread-safe within its process.
 

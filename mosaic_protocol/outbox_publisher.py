@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mosaic_protocol.outbox import OutboxReader, discard_through, streams
+from mosaic_protocol.outbox import OutboxReader, discard_through, oldest_seq, streams
 from mosaic_protocol.proto import trainer_pb2 as pb
 
 BATCH_RECORDS = 1000
@@ -97,10 +97,13 @@ class OutboxPublisher:
     async def _ask_where_to_go_on(self, call: Any, stream: str) -> None:
         """An empty batch is answered with the last acknowledged number."""
         acked = await self._exchange(call, stream, 0, [])
-        self._readers[stream] = OutboxReader(self._directory, stream, after_seq=acked)
+        start = max(acked, oldest_seq(self._directory, stream) - 1)
+        self._readers[stream] = OutboxReader(self._directory, stream, after_seq=start)
 
     async def _exchange(self, call: Any, stream: str, first_seq: int, lines: list[bytes]) -> int:
-        await call.write(pb.RecordBatch(run_id=self._run_id, stream=stream, first_seq=first_seq, lines=lines))
+        oldest = oldest_seq(self._directory, stream)
+        batch = pb.RecordBatch(run_id=self._run_id, stream=stream, first_seq=first_seq, lines=lines, oldest_seq=oldest)
+        await call.write(batch)
         answer = await call.read()
         if not isinstance(answer, pb.RecordAck):
             raise ConnectionError("the daemon closed the record stream")

@@ -68,7 +68,7 @@ def test_random_numbers_go_on_where_they_were() -> None:
     assert (random.random(), np.random.random(), torch.rand(3).tolist()) == first
 
 
-def parts(size: int = 4) -> tuple[TrainingState, torch.nn.Module, torch.optim.Optimizer, SimpleNamespace]:
+def parts(size: int = 4) -> tuple[TrainingState, torch.nn.Linear, torch.optim.Optimizer, SimpleNamespace]:
     module = torch.nn.Linear(size, 2)
     optimizer = torch.optim.Adam(module.parameters())
     owner = SimpleNamespace(step=0, generator=np.random.default_rng(0), buffer=torch.zeros(5), recent=deque([1.0], 10))
@@ -79,7 +79,7 @@ def parts(size: int = 4) -> tuple[TrainingState, torch.nn.Module, torch.optim.Op
     return state, module, optimizer, owner
 
 
-def learn(module: torch.nn.Module, optimizer: torch.optim.Optimizer, owner: SimpleNamespace) -> None:
+def learn(module: torch.nn.Linear, optimizer: torch.optim.Optimizer, owner: SimpleNamespace) -> None:
     optimizer.zero_grad()
     module(torch.from_numpy(owner.generator.random((8, 4), dtype=np.float32))).square().sum().backward()
     optimizer.step()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from cleanrl_worker.warm_up import after_fork, warm_up
 
 warm_up()
 modules = set(sys.modules)
+threads = len(os.listdir("/proc/self/task"))
 
 import numpy, torch  # they are there, this only names them
 
@@ -34,9 +36,10 @@ def drawn_in_a_fork() -> list[float]:
 
 import cleanrl_worker.cleanrl.ppo, cleanrl_worker.cli, cleanrl_worker.launcher
 
-needed = {name for name in sys.modules if name.partition(".")[0] in ("cleanrl_worker", "mosaic_protocol", "torch", "grpc")}
+watched = ("cleanrl_worker", "mosaic_protocol", "torch", "grpc")
+needed = {name for name in sys.modules if name.partition(".")[0] in watched}
 print(json.dumps({
-    "threads": len(os.listdir("/proc/self/task")),
+    "threads": threads,
     "late": sorted(needed - modules),
     "cli": "cleanrl_worker.cli" in modules,
     "drawn": [drawn_in_a_fork(), drawn_in_a_fork()],
@@ -48,9 +51,9 @@ print(json.dumps({
 def warmed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What a process that warmed up tells of itself."""
     folder: Path = tmp_path_factory.mktemp("warmed")
-    told = subprocess.run(
-        [sys.executable, "-c", WARMED], cwd=folder, capture_output=True, text=True, timeout=120, check=True
-    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # as fork servers are started
+    command = [sys.executable, "-c", WARMED]
+    told = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=True)
     found: dict[str, Any] = json.loads(told.stdout)
     return found
 

@@ -79,9 +79,9 @@ def _wait(client: TrainerClient, run_id: str, reached: Callable[[pb.Run], bool],
 @json_option
 @click.pass_obj
 def cancel(session: CliSession, runs: Sequence[str], reason: str, no_wait: bool, as_json: bool) -> int:
-    """End runs.
+    """End runs, politely first.
 
-    First politely, so that a checkpoint is written; then for certain. Returns when they are over.
+    They may write a checkpoint; after that they are ended for certain. Returns when they are over.
     """
     results = _Results(as_json)
     with session.client() as client:

@@ -9,6 +9,7 @@ import sys
 import time
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -16,6 +17,7 @@ import click
 MISSING = "-"
 _GAP = "  "
 _NARROWEST = 8
+_PAINTED = frozenset({"STATE", "STATUS"})
 _COLORS = {
     "completed": "green",
     "ok": "green",
@@ -157,20 +159,28 @@ def table(
         index = headers.index(give_way)
         too_much = sum(widths) + len(_GAP) * (len(widths) - 1) - width
         widths[index] = min(widths[index], max(_NARROWEST, widths[index] - max(0, too_much)))
-    aligned = [header in right for header in headers]
-    lines = [dimmed(_row(headers, widths, aligned))]
-    lines += [_row(row, widths, aligned, paint=True) for row in rows]
+    columns = [_Column(room, header in right, header in _PAINTED) for header, room in zip(headers, widths, strict=True)]
+    plain = [replace(column, painted=False) for column in columns]
+    lines = [dimmed(_row(headers, plain)), *(_row(row, columns) for row in rows)]
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _row(texts: Sequence[str], widths: Sequence[int], aligned: Sequence[bool], *, paint: bool = False) -> str:
-    parts = []
-    for text, room, right in zip(texts, widths, aligned, strict=True):
-        shown = cut(text, room)
-        blanks = " " * (room - cells(shown))
-        colored = painted(shown, text.split(" (")[0]) if paint else shown
-        parts.append(blanks + colored if right else colored + blanks)
-    return _GAP.join(parts)
+@dataclass(frozen=True)
+class _Column:
+    width: int
+    right: bool
+    painted: bool
+
+    def cell(self, text: str) -> str:
+        shown = cut(text, self.width)
+        blanks = " " * (self.width - cells(shown))
+        if self.painted:
+            shown = painted(shown, text.partition(" (")[0])
+        return blanks + shown if self.right else shown + blanks
+
+
+def _row(texts: Sequence[str], columns: Sequence[_Column]) -> str:
+    return _GAP.join(column.cell(text) for column, text in zip(columns, texts, strict=True))
 
 
 def pairs(entries: Sequence[tuple[str, str]], indent: str = "  ") -> str:

@@ -101,15 +101,32 @@ def _newest_deleted(client: TrainerClient) -> pb.Run | None:
 
 
 @contextmanager
-def notice_when_slow(sentence: str, after: float = _SLOW_SECONDS) -> Iterator[None]:
+def notice_when_slow(sentence: str) -> Iterator[None]:
     """Say on stderr what takes so long, once it does."""
-    timer = threading.Timer(after, lambda: click.echo(sentence, err=True))
+    timer = threading.Timer(_SLOW_SECONDS, lambda: click.echo(sentence, err=True))
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
+
+
+@contextmanager
+def passing_notice(sentence: str) -> Iterator[None]:
+    """The same for a person who watches a terminal, and gone when it is done."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    timer = threading.Timer(_SLOW_SECONDS, lambda: click.echo(sentence, nl=False, err=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        click.echo("\r\x1b[K", nl=False, err=True)
 
 
 def program() -> str:

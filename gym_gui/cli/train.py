@@ -14,12 +14,10 @@ from gym_gui.cli.follow import follow_and_tell
 from gym_gui.cli.options import Count, json_option
 from gym_gui.cli.preflight import check_with_worker
 from gym_gui.cli.run_plan import RunPlan, TrainRequest, make_plan
-from gym_gui.cli.session import CliSession, notice_when_slow, program
+from gym_gui.cli.session import CliSession, passing_notice, program
 
 if TYPE_CHECKING:
     from mosaic_protocol.proto import trainer_pb2 as pb
-
-_CHECK_NOTICE_SECONDS = 1.0
 
 
 @click.command(
@@ -85,7 +83,7 @@ def _plan(request: TrainRequest) -> RunPlan:
 
 
 def _checked(plan: RunPlan, session: CliSession) -> dict[str, Any] | None:
-    with notice_when_slow("checking the settings…", _CHECK_NOTICE_SECONDS):
+    with passing_notice("checking the settings…"):
         return check_with_worker(plan, session.paths)
 
 

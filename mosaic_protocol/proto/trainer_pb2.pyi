@@ -1003,9 +1003,12 @@ class RecordBatch(_message.Message):
     STREAM_FIELD_NUMBER: _builtins.int
     FIRST_SEQ_FIELD_NUMBER: _builtins.int
     LINES_FIELD_NUMBER: _builtins.int
+    OLDEST_SEQ_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     stream: _builtins.str
     first_seq: _builtins.int
+    oldest_seq: _builtins.int
+    """the oldest record the worker still has; earlier ones were acknowledged and discarded"""
     @_builtins.property
     def lines(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """journal lines verbatim, without newline"""
@@ -1017,10 +1020,11 @@ class RecordBatch(_message.Message):
         stream: _builtins.str = ...,
         first_seq: _builtins.int = ...,
         lines: _abc.Iterable[_builtins.bytes] | None = ...,
+        oldest_seq: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_seq", b"first_seq", "lines", b"lines", "run_id", b"run_id", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_seq", b"first_seq", "lines", b"lines", "oldest_seq", b"oldest_seq", "run_id", b"run_id", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -52,8 +52,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _TICK = 0.25
-_SLEPT = 2.0
-"""A tick later than this means that the daemon itself was held still."""
+_HELD_STILL = 0.25
+"""A tick that comes so much too late means that the daemon itself was held still."""
 
 
 class TrainerOrchestrator:
@@ -410,17 +410,18 @@ class TrainerOrchestrator:
         """Judge lateness until closed. Runs as a task of its own."""
         last = time.monotonic()
         while not self._closing:
-            await asyncio.sleep(_TICK if self.tracked else 1.0)
+            tick = _TICK if self.tracked else 1.0
+            await asyncio.sleep(tick)
             now = time.monotonic()
-            held = now - last
+            late = now - last - tick
             last = now
-            if held > _SLEPT:
-                self._forgive(held)
-            else:
-                await self._judge(Moment(now, boot_id()))
+            if late > _HELD_STILL:
+                self._forgive(late)
+            await self._judge(Moment(now, boot_id()))
 
     def _forgive(self, seconds: float) -> None:
-        log_event(logger, codes.LOG_TRAINER_SLEPT, seconds=round(seconds, 1))
+        if seconds > 1.0:
+            log_event(logger, codes.LOG_TRAINER_SLEPT, seconds=round(seconds, 1))
         for live in self.tracked.values():
             live.forgive(seconds)
 

@@ -31,12 +31,16 @@ class LocalExecutor(Executor):
     def __init__(self, warm_pool: WarmPool) -> None:
         self._warm = warm_pool
         self._children: dict[int, subprocess.Popen[bytes]] = {}
+        self._seen_alive: set[ProcessIdentity] = set()
 
     async def start(self, spec: LaunchSpec) -> StartedWorker:
         pid = await self._warm.fork(spec)
         if pid is not None:
-            return StartedWorker(_identity_at_birth(pid), "warm")
-        return StartedWorker(await asyncio.to_thread(self._spawn, spec), "cold")
+            started = StartedWorker(_identity_at_birth(pid), "warm")
+        else:
+            started = StartedWorker(await asyncio.to_thread(self._spawn, spec), "cold")
+        self._seen_alive.add(started.process)
+        return started
 
     def _spawn(self, spec: LaunchSpec) -> ProcessIdentity:
         try:
@@ -58,6 +62,8 @@ class LocalExecutor(Executor):
         return _identity_at_birth(child.pid)
 
     async def wait(self, handle: WorkerHandle) -> int | None:
+        if handle.process.is_alive():
+            self._seen_alive.add(handle.process)
         await _wait_until_gone(handle.process)
         child = self._children.pop(handle.process.pid, None)
         if child is not None:
@@ -82,7 +88,11 @@ class LocalExecutor(Executor):
             pause = min(0.5, pause * 2)
 
     async def survivors(self, handle: WorkerHandle) -> list[ProcessIdentity]:
-        return await asyncio.to_thread(process_sweep.processes_of, handle)
+        seen = handle.process in self._seen_alive
+        living = await asyncio.to_thread(process_sweep.processes_of, handle, leader_was_seen=seen)
+        if not living:
+            self._seen_alive.discard(handle.process)
+        return living
 
     async def prepare(self, spec: LaunchSpec) -> None:
         await self._warm.prepare(spec)

@@ -30,12 +30,17 @@ class _Process:
     dead: bool
 
 
-def processes_of(handle: WorkerHandle) -> list[ProcessIdentity]:
-    """The living processes of a run. Processes of another boot cannot be meant."""
+def processes_of(handle: WorkerHandle, *, leader_was_seen: bool = True) -> list[ProcessIdentity]:
+    """The living processes of a run. Processes of another boot cannot be meant.
+
+    The number of a session means something only while it cannot have been given away: while the leader lives, or
+    afterwards to one who saw it alive (``leader_was_seen``).
+    """
     if handle.process.boot != boot_id():
         return []
     table = {process.pid: process for process in _all_processes() if _may_belong(process, handle.process)}
-    found = {pid for pid, process in table.items() if _is_marked(process, handle, table)}
+    session = handle.process.pid if _is_still_its_session(handle.process, table, leader_was_seen) else None
+    found = {pid for pid, process in table.items() if _is_marked(process, handle, session)}
     _add_descendants(found, table)
     return [ProcessIdentity(pid, table[pid].start_ticks, boot_id()) for pid in sorted(found) if not table[pid].dead]
 
@@ -60,19 +65,17 @@ def _may_belong(process: _Process, leader: ProcessIdentity) -> bool:
     return process.start_ticks >= leader.start_ticks and process.pid not in (os.getpid(), 1)
 
 
-def _is_marked(process: _Process, handle: WorkerHandle, table: dict[int, _Process]) -> bool:
+def _is_marked(process: _Process, handle: WorkerHandle, session: int | None) -> bool:
     return (
-        _shares_session(process, handle.process, table)
+        session in (process.session, process.group)
         or _has_environment_mark(process.pid, handle.run_id)
         or _holds_claim(process.pid, handle)
     )
 
 
-def _shares_session(process: _Process, leader: ProcessIdentity, table: dict[int, _Process]) -> bool:
+def _is_still_its_session(leader: ProcessIdentity, table: dict[int, _Process], leader_was_seen: bool) -> bool:
     holder = table.get(leader.pid)
-    if holder is not None and holder.start_ticks != leader.start_ticks:
-        return False  # the number was given to somebody else, and so may be the session
-    return leader.pid in (process.session, process.group)
+    return leader_was_seen if holder is None else holder.start_ticks == leader.start_ticks
 
 
 def _has_environment_mark(pid: int, run_id: str) -> bool:

@@ -271,7 +271,9 @@ class TrainerService(TrainerServiceServicer):
             lines = list(batch.lines)
             if only is not None:
                 _require_kind(lines, only)
-            acked = await self._hub.publish(Batch(batch.run_id, batch.stream, int(batch.first_seq), lines))
+            acked = await self._hub.publish(
+                Batch(batch.run_id, batch.stream, int(batch.first_seq), lines, max(1, int(batch.oldest_seq)))
+            )
             yield pb.RecordAck(stream=batch.stream, acked_seq=acked)
 
 

@@ -48,12 +48,17 @@ HEADLINE_TAGS = ("charts/episodic_return", "charts/episodic_length", "charts/SPS
 
 @dataclass(frozen=True)
 class Batch:
-    """Consecutive records of one stream; ``first_seq`` numbers the first line. Empty: only asks for the cursor."""
+    """Consecutive records of one stream; ``first_seq`` numbers the first line. Empty: only asks for the cursor.
+
+    ``oldest_seq`` is the oldest record the worker still has. It lies beyond the cursor only when this store lost what an
+    earlier one acknowledged; the stream then goes on from there, and the gap is told.
+    """
 
     run_id: str
     stream: str
     first_seq: int
     lines: Sequence[bytes]
+    oldest_seq: int = 1
     salvage: bool = False
     """For the journal of a worker that is gone: take what can be read and tell the rest, instead of refusing."""
 
@@ -112,6 +117,8 @@ class TelemetryStore:
         acked = _acked(connection, run, batch.stream)
         if not batch.lines:
             return Stored(acked, ())
+        gone = _gone_for_good(batch, acked)
+        acked = max(acked, batch.oldest_seq - 1)
         fresh, damaged = _salvaged(batch, acked) if batch.salvage else (_read_strictly(batch, acked), [])
         metrics = [record for record in fresh if isinstance(record, ev.MetricRow)]
         _write_metrics(connection, run, batch.stream, metrics)
@@ -119,7 +126,7 @@ class TelemetryStore:
         _write_records(connection, run, batch.stream, kept)
         acked = fresh[-1].seq if fresh else acked
         connection.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?, ?)", (run, batch.stream, acked))
-        return Stored(acked, fresh, damaged)
+        return Stored(acked, fresh, [*gone, *damaged])
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
@@ -194,6 +201,14 @@ class TelemetryStore:
     def _query(self, sql: str, values: Sequence[object]) -> list[sqlite3.Row]:
         with self._reading:
             return self._reader.execute(sql, tuple(values)).fetchall()
+
+
+def _gone_for_good(batch: Batch, acked: int) -> list[str]:
+    if batch.oldest_seq <= acked + 1:
+        return []
+    return [
+        f"records {acked + 1} to {batch.oldest_seq - 1} were acknowledged by an earlier store and are in no journal"
+    ]
 
 
 def _read_strictly(batch: Batch, acked: int) -> list[ev.Record]:

@@ -216,6 +216,7 @@ class Submitter(threading.Thread):
         super().__init__(name=name, daemon=True)
         self._daemon, self.enough = daemon, threading.Event()
         self.acknowledged: dict[str, str] = {}
+        self.answers: Counter[grpc.StatusCode] = Counter()
 
     def run(self) -> None:
         number = 0
@@ -235,7 +236,7 @@ class Submitter(threading.Thread):
             with raw_stub(self._daemon) as (stub, token):
                 return str(stub.SubmitRun(request, metadata=token, timeout=2).run.run_id)
         except grpc.RpcError as error:
-            assert error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED), error
+            self.answers[error.code()] += 1
             return None
 
 
@@ -257,6 +258,7 @@ def test_fifty_kills_in_a_burst_of_submits_lose_nothing(daemon: DaemonProcess) -
         submitter.enough.set()
         submitter.join(60)
         assert not submitter.is_alive()
+        assert submitter.answers.keys() <= {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
 
     daemon.wait_state(blocker, "EXEC")
     assert (daemon.starts(blocker), daemon.client.run(blocker).attempt) == (1, 1)

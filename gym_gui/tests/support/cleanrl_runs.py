@@ -1,0 +1,97 @@
+"""Runs of the CleanRL worker for tests: its daemons, its run configs, and its processes seen from outside."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from gym_gui.tests.support.daemon_process import DaemonProcess, wait_for
+from gym_gui.tests.support.fault_tools import processes_using, worker_of
+from gym_gui.tests.support.history import check_history
+from mosaic_protocol.process_identity import ProcessIdentity, stat_fields
+
+SCRIPTS = Path(__file__).resolve().parents[3] / "cleanrl_worker" / "tests" / "scripts"
+MODES = ("cold", "warm")
+
+
+@contextmanager
+def cleanrl_daemon(home: Path, mode: str) -> Iterator[DaemonProcess]:
+    """A daemon that starts CleanRL runs ``cold`` or ``warm``; afterwards nothing is left and its history is legal."""
+    warm: dict[str, Any] = {"warm_starts": 1, "prewarm": "cleanrl"} if mode == "warm" else {}
+    daemon = DaemonProcess(home, **warm)
+    try:
+        yield daemon.start()
+    finally:
+        daemon.clean_up()
+        wait_for("every process of this daemon to end", lambda: not processes_using(home))
+    with closing(daemon.registry()) as registry:
+        check_history(registry, cpus=int(daemon.env["MOSAIC_TRAINER_CPUS"]))
+
+
+def wait_until_warm(daemon: DaemonProcess) -> None:
+    wait_for("the fork server to be ready", lambda: "ready" in daemon.client.health().warm_servers.values())
+
+
+def cleanrl_config(flags: dict[str, Any] | None = None, **worker_config: Any) -> dict[str, Any]:
+    """A run config for the CleanRL worker; ``flags`` are the script's own."""
+    config = {**worker_config, "extras": {"algo_params": flags or {}}}
+    return {
+        "run_name": str(worker_config.get("algo") or Path(worker_config["script"]).stem),
+        "resources": {},
+        "artifacts": {},
+        "metadata": {"worker": {"type": "cleanrl", "module": "cleanrl_worker.cli", "config": config}},
+    }
+
+
+def submit_ppo(daemon: DaemonProcess, *, flags: dict[str, Any] | None = None, **settings: Any) -> str:
+    """Submit PPO on CartPole; its run id."""
+    config = cleanrl_config(flags, algo="ppo", env_id="CartPole-v1", **settings)
+    return daemon.client.submit(config).run.run_id
+
+
+def submit_script(daemon: DaemonProcess, name: str, *, total_timesteps: int | None = None, **flags: Any) -> str:
+    """Submit a run of one of the small scripts; its run id."""
+    steps = {} if total_timesteps is None else {"total_timesteps": total_timesteps}
+    return daemon.client.submit(cleanrl_config(flags, script=str(SCRIPTS / f"{name}.py"), **steps)).run.run_id
+
+
+def script_of(daemon: DaemonProcess, run_id: str) -> ProcessIdentity:
+    """The script's process: the only child of the supervisor."""
+    supervisor = worker_of(daemon, run_id)
+    (child,) = children_of(supervisor.pid)
+    return child
+
+
+def children_of(parent: int) -> list[ProcessIdentity]:
+    found = (int(entry) for entry in os.listdir("/proc") if entry.isdecimal())
+    fields = ((pid, stat_fields(pid)) for pid in found)
+    children = (ProcessIdentity.of(pid) for pid, stat in fields if stat is not None and int(stat[1]) == parent)
+    return [child for child in children if child is not None]
+
+
+def fork_server_of(daemon: DaemonProcess) -> ProcessIdentity:
+    """The fork server is the daemon's child; what it forks looks the same but is not."""
+    assert daemon.process is not None
+    (server,) = (child for child in children_of(daemon.process.pid) if b"fork_server" in _command(child.pid))
+    return server
+
+
+def _command(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def identities(pids: Iterable[int]) -> list[ProcessIdentity]:
+    """The processes that have these numbers now; each must live."""
+    found = [ProcessIdentity.of(pid) for pid in pids]
+    assert None not in found, "one of the processes is gone already"
+    return [process for process in found if process is not None]
+
+
+def cpu_ticks(process: ProcessIdentity) -> int:
+    """CPU time that a process has used, in clock ticks."""
+    fields = stat_fields(process.pid)
+    assert fields is not None
+    return int(fields[11]) + int(fields[12])
