@@ -36,7 +36,7 @@ def _note(moment: float) -> None:
 
 gymnasium.register(
     id="FirstStepCartPole-v1",
-    entry_point=FirstStepCartPole,
+    entry_point="benchmarks.first_step_env:FirstStepCartPole",
     max_episode_steps=500,
     reward_threshold=475.0,
 )

@@ -16,9 +16,10 @@ from benchmarks.report import Line, Section, Target, interleaved
 NAME = "idle_daemon"
 TITLE = "The daemon while nothing happens"
 METHOD = """\
-A daemon without runs, 3 s after it first answered, without a fork server. CPU is its CPU time over a span of waiting.
-Memory is compared with the gRPC baseline, a bare interpreter that imported `grpc` and serves an empty `grpc.aio` server on
-a free port; both are started anew for every pair. RSS counts shared pages in full, PSS in parts."""
+A daemon without runs, 3 s after it first answered, without a fork server. CPU is its CPU time over a span
+of waiting. Memory is compared with the gRPC baseline, a bare interpreter that imported `grpc` and serves an
+empty `grpc.aio` server on a free port; both are started anew for every pair. RSS counts shared pages in
+full, PSS in parts."""
 
 BASELINE = """
 import asyncio, grpc, sys

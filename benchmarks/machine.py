@@ -114,7 +114,7 @@ def plain_environment() -> Iterator[None]:
 
 
 def _megabytes(text: str) -> float:
-    return int(text.split()[0]) / 1024
+    return int(text.split(maxsplit=1)[0]) / 1024
 
 
 def _cpu_model() -> str:

@@ -23,10 +23,11 @@ from mosaic_protocol.states import Outcome, RunState
 NAME = "registry_speed"
 TITLE = "A registry of 10,000 runs"
 METHOD = """\
-10,000 finished runs with headline metrics are put into the registry before the daemon starts. A page is one `ListRuns` call
-for the newest 50 runs, over an open connection; its time is the whole round trip, an upper bound of the daemon's own.
-Submits are `SubmitRun` calls of a whole PPO config, each answered after a commit with an fsync, while a paused run holds
-all CPUs so that nothing starts; afterwards the registry must count exactly the runs that were acknowledged."""
+10,000 finished runs with headline metrics are put into the registry before the daemon starts. A page is one
+`ListRuns` call for the newest 50 runs, over an open connection; its time is the whole round trip, an upper
+bound of the daemon's own. Submits are `SubmitRun` calls of a whole PPO config, each answered after a commit
+with an fsync, while a paused run holds all CPUs so that nothing starts; afterwards the registry must count
+exactly the runs that were acknowledged."""
 
 RUNS = 10_000
 PAGE = 50
@@ -62,10 +63,10 @@ def fill(paths: MosaicPaths, count: int) -> None:
     registry, store = RunRegistry(paths.registry_db), TelemetryStore(paths.telemetry_db)
     try:
         runs = [_finished_run(number) for number in range(count)]
-        inserted = [registry.insert(run, "") for run in runs]
-        stored = [store.ingest(_headline(run)) for run in runs]
-        for future in (*inserted, *stored):
-            future.result()
+        for accepted in [registry.insert(run, "") for run in runs]:
+            accepted.result()
+        for stored in [store.ingest(_headline(run)) for run in runs]:
+            stored.result()
     finally:
         store.close()
         registry.close()
@@ -107,7 +108,7 @@ def _page_lines(daemon: BenchDaemon, calls: int, newest: str) -> list[Line]:
     return [
         Line(what, milliseconds, "ms", Target("<", 100)),
         Line(f"{what}, CPU time of the daemon per call", [1000 * cpu], "ms", Target("<", 100)),
-        Line(f"{what}, slowest of a hundred", [percentile(milliseconds, 99)], "ms"),
+        Line(f"{what}, 99th percentile", [percentile(milliseconds, 99)], "ms"),
     ]
 
 

@@ -17,9 +17,10 @@ from benchmarks.report import Line, Section, Target, interleaved, ratios
 NAME = "start_latency"
 TITLE = "From submit to the first environment step"
 METHOD = """\
-Warm: from the beginning of the client's submit call, with the daemon's fork server ready. Cold: from the start of
-`python cleanrl_worker/cleanrl/ppo.py`. In both the environment itself, a CartPole that notes the time of its first step,
-says when that was, by the monotonic clock. Interleaved as ABBA, after one start of each that does not count."""
+Warm: from the beginning of the client's submit call, with the daemon's fork server ready. Cold: from the
+start of `python cleanrl_worker/cleanrl/ppo.py`. In both the environment itself, a CartPole that notes the
+time of its first step, says when that was, by the monotonic clock. Interleaved as ABBA, after one start of
+each that does not count."""
 
 # As benchmarks.first_step_env has it; importing that module here would import gymnasium.
 ENV_ID = "benchmarks.first_step_env:FirstStepCartPole-v1"

@@ -7,6 +7,7 @@ read.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
@@ -24,10 +25,12 @@ class NotPlainError(TypeError):
 def encode(value: Any, name: str, tensors: Tensors) -> Any:
     """JSON for a value; its arrays go into ``tensors`` under names that begin with ``name``."""
     match value:
+        case np.generic():
+            return {"$scalar": [value.dtype.str, encode(value.item(), name, tensors)]}
+        case float() if not math.isfinite(value):
+            return {"$float": str(value)}
         case None | bool() | int() | float() | str():
             return value
-        case np.generic():
-            return {"$scalar": [value.dtype.str, value.item()]}
         case np.ndarray():
             return _encode_array(value, name, tensors)
         case torch.Tensor():
@@ -69,8 +72,10 @@ def _encode_mapping(value: Mapping[Any, Any], name: str, tensors: Tensors) -> An
 def decode(content: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
     """The value that :func:`encode` was given."""
     match content:
+        case {"$float": text}:
+            return float(text)
         case {"$scalar": [kind, item]}:
-            return np.dtype(kind).type(item)
+            return np.dtype(kind).type(decode(item, tensors))
         case {"$array": name}:
             return tensors[name].numpy().copy()
         case {"$bytes_array": [kind, items]}:

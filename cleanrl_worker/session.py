@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import torch
     from torch.utils.tensorboard import SummaryWriter
 
+    from cleanrl_worker.training_state import TrainingState
     from mosaic_protocol.outbox import OutboxWriter
 
 SUPERVISOR_GONE_GRACE_SECONDS = 20.0
@@ -117,28 +118,66 @@ class TrainingSession:
         if self._progress is not None:
             self._progress.note(step, numbers, self.seconds_running)
 
+    def restore(self, state: TrainingState, resume: str | None, warm_start: str | None) -> None:
+        """Put a run into the state of a checkpoint (`resume`), or give it its parameters (`warm_start`).
+
+        Raises UsageError, before anything was changed, for a checkpoint that is damaged or does not fit.
+        """
+        path = resume or warm_start
+        if path is None:
+            return
+        try:
+            found = checkpoints.load(Path(path))
+            self._check_origin(found.manifest)
+            if resume:
+                state.restore(found.tensors, found.manifest.state)
+                self._step = found.manifest.step
+            else:
+                state.warm_start(found.tensors)
+        except (checkpoints.CheckpointError, ValueError) as error:
+            raise UsageError(f"{path} cannot be used: {error}") from error
+
+    def _check_origin(self, manifest: checkpoints.Manifest) -> None:
+        here = {"algorithm": self._algo, "environment": str(self._args.get("env_id", ""))}
+        there = {"algorithm": manifest.algo, "environment": manifest.env_id}
+        for what, name in here.items():
+            if there[what] != name:
+                raise UsageError(f"its {what} is {there[what]}, this run's is {name}")
+
     def save_checkpoint(
         self,
         step: int,
         tensors: Mapping[str, torch.Tensor],
         state: Mapping[str, Any] | None = None,
         spaces: Mapping[str, Any] | None = None,
-    ) -> Path:
-        """Write a checkpoint (see :func:`checkpoints.save`), which also answers a request for one."""
+        *,
+        required: bool = True,
+    ) -> Path | None:
+        """Write a checkpoint (see :func:`cleanrl_worker.checkpoints.save`), which also answers a request for one.
+
+        One that is not `required` may fail, on a full disk, without ending the run: that is told, and None returned.
+        """
         self._step = step
         if self._stopped_early:
             self._announce_stop()
-        path = checkpoints.save(
-            self.checkpoint_dir,
-            algo=self._algo,
-            env_id=str(self._args.get("env_id", "")),
-            step=step,
-            tensors=tensors,
-            state=state,
-            args=self._args,
-            spaces=spaces,
-        )
-        self.checkpoint_requested = False
+        try:
+            path = checkpoints.save(
+                self.checkpoint_dir,
+                algo=self._algo,
+                env_id=str(self._args.get("env_id", "")),
+                step=step,
+                tensors=tensors,
+                state=state,
+                args=self._args,
+                spaces=spaces,
+            )
+        except checkpoints.CheckpointError as error:
+            if required:
+                raise
+            print(f"{error} Training goes on.", file=sys.stderr, flush=True)
+            return None
+        finally:
+            self.checkpoint_requested = False
         self._tell(at="checkpoint", step=step, path=str(path.relative_to(self.run_dir)))
         return path
 

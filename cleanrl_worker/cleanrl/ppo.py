@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import random
 import sys
 from contextlib import closing
 from dataclasses import dataclass
@@ -22,14 +23,15 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
-import tyro
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from cleanrl_worker.checkpoints import describe_space
+from cleanrl_worker.arguments import parse
+from cleanrl_worker.checkpoints import CheckpointError, describe_space
 from cleanrl_worker.session import TrainingSession, UsageError
+from cleanrl_worker.training_state import TrainingState
 
 
 @dataclass
@@ -90,6 +92,10 @@ class Args:
     """CPU threads for PyTorch; more than one slows networks this small down."""
     checkpoint_every: int = 100_000
     """Environment steps between checkpoints; 0 writes only the one at the end."""
+    resume: str | None = None
+    """Checkpoint to go on from, exactly as if the run had never stopped; flags not given are as they were."""
+    warm_start: str | None = None
+    """Checkpoint whose networks to begin with; everything else starts anew."""
 
 
 COUNTS = ("total_timesteps", "num_envs", "num_steps", "num_minibatches", "update_epochs", "torch_threads")
@@ -188,15 +194,28 @@ def network(inputs: int, outputs: int, last_gain: float) -> nn.Sequential:
 
 
 class Rollout:
-    """What the environments went through between two updates; row `t` of each array is step `t` of them all."""
+    """What the environments went through between two updates; row `t` of each array is step `t` of them all.
 
-    def __init__(self, steps: int, envs: int, observation_size: int) -> None:
+    `filled` rows are done: a stop may come in the middle of one, and a resumed run goes on there.
+    """
+
+    PARTS = ("filled", "noise", "observations", "actions", "rewards", "terminated", "truncated", "cut_off")
+
+    def __init__(self) -> None:
+        self.begin(np.zeros((0, 1, 1), dtype=np.float32), np.zeros((1, 1), dtype=np.float32))
+
+    def begin(self, noise: NDArray[np.float32], observation: NDArray[np.float32]) -> None:
+        """Empty it for as many steps as there is noise, from the observation that the environments are in."""
+        shape = (len(noise), len(observation))
+        self.filled = 0
+        self.noise = noise
         # One row more: the observation that the last step led to.
-        self.observations = np.zeros((steps + 1, envs, observation_size), dtype=np.float32)
-        self.actions = np.zeros((steps, envs), dtype=np.int64)
-        self.rewards = np.zeros((steps, envs), dtype=np.float32)
-        self.terminated = np.zeros((steps, envs), dtype=bool)
-        self.truncated = np.zeros((steps, envs), dtype=bool)
+        self.observations = np.zeros((shape[0] + 1, *observation.shape), dtype=np.float32)
+        self.observations[0] = observation
+        self.actions = np.zeros(shape, dtype=np.int64)
+        self.rewards = np.zeros(shape, dtype=np.float32)
+        self.terminated = np.zeros(shape, dtype=bool)
+        self.truncated = np.zeros(shape, dtype=bool)
         # (step, environment, observation) where a time limit cut an episode off.
         self.cut_off: list[tuple[int, int, NDArray[np.float32]]] = []
 
@@ -212,24 +231,29 @@ class Collector:
         self.observation = np.array(first_observation, dtype=np.float32).reshape(envs.num_envs, -1)
         self.returns = np.zeros(envs.num_envs)
         self.lengths = np.zeros(envs.num_envs, dtype=np.int64)
+        self.rollout = Rollout()
+
+    PARTS = ("random", "global_step", "observation", "returns", "lengths")
 
     def collect(self, agent: Agent, steps: int) -> Rollout | None:
         """Play `steps` steps in every environment, or return None when the session asks to stop meanwhile."""
         envs, session = self.envs, self.session
         space = envs.single_action_space
         assert isinstance(space, gym.spaces.Discrete)
-        rollout = Rollout(steps, envs.num_envs, self.observation.shape[1])
+        rollout = self.rollout
+        if rollout.filled == len(rollout.actions):
+            # Adding Gumbel noise and taking the largest logit samples exactly from the softmax.
+            noise = self.random.gumbel(size=(steps, envs.num_envs, int(space.n))).astype(np.float32)
+            rollout.begin(noise, self.observation)
         hidden_1, hidden_2, last = agent.actor_arrays()
-        # Adding Gumbel noise and taking the largest logit samples exactly from the softmax.
-        noise = self.random.gumbel(size=(steps, envs.num_envs, int(space.n))).astype(np.float32)
-        rollout.observations[0] = self.observation
-        for step in range(steps):
+        for step in range(rollout.filled, steps):
             session.safe_point(self.global_step)
             if session.stop_requested:
+                rollout.filled = step
                 return None
             hidden = np.tanh(rollout.observations[step] @ hidden_1[0] + hidden_1[1])
             hidden = np.tanh(hidden @ hidden_2[0] + hidden_2[1])
-            action = (hidden @ last[0] + last[1] + noise[step]).argmax(axis=1)
+            action = (hidden @ last[0] + last[1] + rollout.noise[step]).argmax(axis=1)
             observation, reward, terminated, truncated, info = envs.step(action + space.start)
             self.global_step += envs.num_envs
             self.returns += reward
@@ -240,6 +264,7 @@ class Collector:
             if "final_obs" in info:
                 rollout.terminated[step], rollout.truncated[step] = terminated, truncated
                 self._end_episodes(rollout, step, info["final_obs"])
+        rollout.filled = steps
         self.observation = rollout.observations[steps]
         return rollout
 
@@ -440,9 +465,15 @@ def explained_variance(batch: Batch) -> float:
     return 1 - unexplained / variance if variance else math.nan
 
 
+def seed_everything(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
 def train(args: Args, envs: SyncVectorEnv, session: TrainingSession) -> None:
     torch.set_num_threads(args.torch_threads)
-    torch.manual_seed(args.seed)
+    seed_everything(args.seed)
     torch.backends.cudnn.deterministic = args.torch_deterministic
     device = torch.device("cuda" if args.cuda else "cpu")
     space = envs.single_action_space
@@ -451,45 +482,59 @@ def train(args: Args, envs: SyncVectorEnv, session: TrainingSession) -> None:
     learner = Learner(agent, args)
     spaces = {"observation": describe_space(envs.single_observation_space), "action": describe_space(space)}
 
-    steps_left = math.ceil(args.total_timesteps / args.num_envs)
-    iterations = math.ceil(steps_left / args.num_steps)
-    collector = Collector(envs, session, args.seed)
-    iteration = saved_at = 0
+    steps = math.ceil(args.total_timesteps / args.num_envs)  # of each environment
+    iterations = math.ceil(steps / args.num_steps)
+    collector, progress = Collector(envs, session, args.seed), Progress()
+    state = TrainingState()
+    state.module("agent", agent)
+    state.attributes("learner", learner, "steps", "mean", "mean_square")
+    state.attributes("collector", collector, *Collector.PARTS)
+    state.attributes("rollout", collector.rollout, *Rollout.PARTS)
+    state.attributes("progress", progress, "iteration")
+    state.envs("envs", envs)
+    session.restore(state, args.resume, args.warm_start)
+    resumed_at = progress.saved_at = collector.global_step
 
-    def save() -> int:
-        state = {"iteration": iteration, "iterations": iterations, "learning_rate": learner.learning_rate}
-        session.save_checkpoint(collector.global_step, agent.state_dict(), state, spaces)
-        return collector.global_step
+    def save(*, required: bool) -> None:
+        session.save_checkpoint(collector.global_step, *state.capture(), spaces, required=required)
+        progress.saved_at = collector.global_step
 
-    session.begin(steps_left * args.num_envs)
-    while steps_left > 0:
+    session.begin(steps * args.num_envs)
+    while (done := progress.iteration * args.num_steps) < steps:
         if args.anneal_lr:
-            learner.learning_rate = args.learning_rate * (1 - iteration / iterations)
-        rollout = collector.collect(agent, min(args.num_steps, steps_left))
+            learner.learning_rate = args.learning_rate * (1 - progress.iteration / iterations)
+        rollout = collector.collect(agent, min(args.num_steps, steps - done))
         if rollout is None:
             break
         logged = learner.update(evaluate(agent, rollout, args, device))
-        iteration += 1
-        steps_left -= len(rollout.actions)
+        progress.iteration += 1
         logged["charts/learning_rate"] = learner.learning_rate
-        logged["charts/SPS"] = collector.global_step / session.seconds_running
+        logged["charts/SPS"] = (collector.global_step - resumed_at) / session.seconds_running
         session.scalars(collector.global_step, logged)
-        if session.checkpoint_requested or 0 < args.checkpoint_every <= collector.global_step - saved_at:
-            saved_at = save()
-    if saved_at < collector.global_step or saved_at == 0:
-        save()
+        if session.checkpoint_requested or 0 < args.checkpoint_every <= collector.global_step - progress.saved_at:
+            save(required=False)
+    if progress.saved_at < collector.global_step or collector.global_step == 0:
+        save(required=True)
+
+
+@dataclass
+class Progress:
+    """How far the run is, and what of it is on the disk."""
+
+    iteration: int = 0
+    saved_at: int = 0
 
 
 def main() -> int:
-    args = tyro.cli(Args, description="Train with PPO on an environment with discrete actions.")
     try:
+        args = parse(Args, "Train with PPO on an environment with discrete actions.")
         check(args)
         with closing(make_envs(args)) as envs, TrainingSession.open(dataclasses.asdict(args), "ppo") as session:
             train(args, envs, session)
     except UsageError as error:
         print(f"ppo: {error}", file=sys.stderr)
         return 2
-    except FloatingPointError as error:
+    except (FloatingPointError, CheckpointError) as error:
         print(f"ppo: {error}", file=sys.stderr)
         return 1
     return 0

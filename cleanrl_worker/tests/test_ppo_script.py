@@ -19,6 +19,8 @@ from torch.distributions import Categorical
 
 from cleanrl_worker import checkpoints
 from cleanrl_worker.cleanrl import ppo
+from cleanrl_worker.session import TrainingSession
+from cleanrl_worker.training_state import TrainingState
 
 CLEANRL_DEFAULTS = {
     "exp_name": "ppo",
@@ -134,7 +136,7 @@ def logged_rows(run_dir: Path) -> list[tuple[int, dict[str, float]]]:
 def test_flags_and_defaults_are_those_of_cleanrl() -> None:
     ours = dataclasses.asdict(ppo.Args())
     assert {name: ours[name] for name in CLEANRL_DEFAULTS} == CLEANRL_DEFAULTS
-    assert set(ours) - set(CLEANRL_DEFAULTS) == {"cuda", "torch_threads", "checkpoint_every"}
+    assert set(ours) - set(CLEANRL_DEFAULTS) == {"cuda", "torch_threads", "checkpoint_every", "resume", "warm_start"}
 
 
 BAD_FLAGS = [
@@ -447,7 +449,9 @@ def test_checkpoints_come_at_the_interval_and_at_the_end(tmp_path: Path, monkeyp
     assert (last.algo, last.env_id, last.args["num_steps"]) == ("ppo", "CartPole-v1", 50)
     assert last.spaces["action"]["n"] == 2 and last.spaces["observation"]["shape"] == [4]
     agent = ppo.Agent(4, 2)
-    agent.load_state_dict(checkpoints.load(paths[-1]).tensors)
+    state = TrainingState()
+    state.module("agent", agent)
+    state.warm_start(checkpoints.load(paths[-1]).tensors)
 
 
 def test_a_loss_that_is_not_finite_fails_the_run_with_advice_and_without_a_checkpoint(
@@ -456,6 +460,47 @@ def test_a_loss_that_is_not_finite_fails_the_run_with_advice_and_without_a_check
     assert run_main(monkeypatch, tmp_path, "--total-timesteps", "2048", "--learning-rate", "1e30") == 1
     assert "a lower --learning-rate may help" in capsys.readouterr().err
     assert checkpoints.list_checkpoints(only_run(tmp_path) / "checkpoints") == []
+
+
+def newest_tensors(folder: Path) -> dict[str, torch.Tensor]:
+    return checkpoints.load(checkpoints.list_checkpoints(only_run(folder) / "checkpoints")[-1]).tensors
+
+
+RESUME_FLAGS = ["--total-timesteps", "3000", "--num-steps", "50", "--seed", "7", "--checkpoint-every", "0"]
+
+
+@pytest.mark.parametrize("stop_at", [4, 1000, 1100, 1996], ids=["first", "between", "amid", "late"])
+def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: int
+) -> None:
+    whole, half, rest = (tmp_path / name for name in ("whole", "half", "rest"))
+    for folder in (whole, half, rest):
+        folder.mkdir()
+    assert run_main(monkeypatch, whole, *RESUME_FLAGS) == 0
+    with monkeypatch.context() as patch:
+        original = TrainingSession.safe_point
+
+        def stopping(session: TrainingSession, step: int) -> None:
+            session.stop_requested = session.stop_requested or step >= stop_at
+            original(session, step)
+
+        patch.setattr(TrainingSession, "safe_point", stopping)
+        assert run_main(patch, half, *RESUME_FLAGS) == 0
+    (stopped,) = checkpoints.list_checkpoints(only_run(half) / "checkpoints")
+    assert checkpoints.read_manifest(stopped).step == stop_at
+    assert run_main(monkeypatch, rest, "--resume", str(stopped)) == 0
+    expected, found = newest_tensors(whole), newest_tensors(rest)
+    assert expected.keys() == found.keys()
+    assert [name for name in expected if not torch.equal(expected[name], found[name])] == []
+
+
+def test_a_checkpoint_of_another_environment_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_main(monkeypatch, tmp_path, "--total-timesteps", "200", "--num-steps", "25") == 0
+    (path,) = checkpoints.list_checkpoints(only_run(tmp_path) / "checkpoints")
+    assert run_main(monkeypatch, tmp_path, "--env-id", "Acrobot-v1", "--warm-start", str(path)) == 2
+    assert "its environment is CartPole-v1, this run's is Acrobot-v1" in capsys.readouterr().err
 
 
 def is_installed() -> bool:

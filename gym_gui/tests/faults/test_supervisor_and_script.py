@@ -6,7 +6,7 @@ import json
 import math
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,8 +112,13 @@ def cases(shared_daemon: DaemonProcess, mode: str) -> dict[tuple[str, str], Case
     begun = {key: _training(shared_daemon, mode, run_id, key[1]) for key, run_id in runs.items()}
     for case in begun.values():
         case.strike()
-    wait_for("all processes to end", lambda: all([case.look() for case in begun.values()]))
+    wait_for("all processes to end", lambda: _all_gone(begun.values()))
     return begun
+
+
+def _all_gone(cases: Iterable[Case]) -> bool:
+    seen = [case.look() for case in cases]  # at every one of them, also when the first still lives
+    return all(seen)
 
 
 def _submitted(daemon: DaemonProcess, what: str) -> str:

@@ -1,0 +1,131 @@
+"""Somebody sets the clock: nothing times out that is not late, and what is late still times out."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gym_gui.tests.support.daemon_process import DaemonProcess, wait_for
+from gym_gui.tests.support.fault_tools import steps_of
+
+HOUR = 3600
+_SLEEP_WITHOUT_FAKETIME = """
+import select, time
+time.sleep = lambda seconds: select.select([], [], [], seconds) and None
+"""
+"""libfaketime 0.9.10 refuses the sleep that Python asks for (absolute, by the monotonic clock) when it leaves that clock
+alone; every other way to wait works."""
+
+
+class FakeClock:
+    """The wall clock of a daemon and of all it starts; the monotonic clock, which nobody can set, stays real."""
+
+    def __init__(self, folder: Path) -> None:
+        libraries = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
+        assert libraries, "libfaketime is missing: install the package with `apt-get install libfaketime`"
+        self._file = folder / "clock"
+        self.set_off_by(0)
+        (folder / "site").mkdir()
+        (folder / "site" / "sitecustomize.py").write_text(_SLEEP_WITHOUT_FAKETIME)
+        self.environment = {
+            "PYTHONPATH": os.pathsep.join([str(folder / "site"), os.environ.get("PYTHONPATH", "")]),
+            "LD_PRELOAD": str(libraries[0]),
+            "FAKETIME_TIMESTAMP_FILE": str(self._file),
+            "FAKETIME_NO_CACHE": "1",
+            "NO_FAKE_STAT": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "DONT_FAKE_MONOTONIC": "1",
+        }
+
+    def set_off_by(self, seconds: int) -> None:
+        draft = self._file.with_suffix(".draft")
+        draft.write_text(f"{seconds:+d}\n")
+        draft.replace(self._file)
+
+
+@pytest.fixture
+def clock(tmp_path: Path) -> FakeClock:
+    return FakeClock(tmp_path)
+
+
+def started(make_daemon: Callable[..., DaemonProcess], clock: FakeClock, **settings: object) -> DaemonProcess:
+    daemon = make_daemon(**settings)
+    daemon.env.update(clock.environment)
+    return daemon.start()
+
+
+def wait_for_heartbeats(daemon: DaemonProcess, run_id: str) -> None:
+    """Wait until the run made progress and the watchdog had time to judge it, twice."""
+    for _ in range(2):
+        before = daemon.client.run(run_id).last_step
+        wait_for("progress", lambda n=before: daemon.client.run(run_id).last_step >= n + 50)
+
+
+def wall_time_of(daemon: DaemonProcess, run_id: str, cause: str) -> float:
+    return next(move.wall_time for move in daemon.client.history(run_id) if move.cause == cause)
+
+
+def test_a_clock_that_jumps_an_hour_ends_no_run(
+    make_daemon: Callable[..., DaemonProcess], clock: FakeClock, tmp_path: Path
+) -> None:
+    daemon = started(make_daemon, clock, liveness_seconds=10, handshake_seconds=20)
+    gate = tmp_path / "gate"
+    run_id = daemon.submit(
+        total_timesteps=1_000_000,
+        gate=str(gate),
+        gate_at=1_000_000,
+        step_seconds=0.005,
+        max_wallclock_minutes=30,
+        max_stall_minutes=30,
+    )
+    daemon.wait_state(run_id, "EXEC")
+    for jump in (HOUR, -HOUR, 0):
+        clock.set_off_by(jump)
+        wait_for_heartbeats(daemon, run_id)
+        assert daemon.client.run(run_id).state == "EXEC"
+        during = daemon.submit(name="begun meanwhile", total_timesteps=20)
+        run = daemon.wait_over(during)
+        assert run.outcome == "completed", run.reason
+        off = wall_time_of(daemon, during, "Submitted") - time.time()
+        assert abs(off - jump) < 600, "the daemon does not see the faked clock"
+        assert 0 <= run.active_seconds < 60
+        assert steps_of(daemon, during) == list(range(1, 21))
+    daemon.client.cancel(run_id)
+    assert daemon.wait_over(run_id).outcome == "canceled"
+
+
+@pytest.mark.parametrize("jump", [HOUR, -HOUR])
+def test_a_run_that_takes_too_long_times_out_whatever_the_clock_says(
+    make_daemon: Callable[..., DaemonProcess], clock: FakeClock, jump: int
+) -> None:
+    daemon = started(make_daemon, clock)
+    run_id = daemon.submit(total_timesteps=1_000_000, max_wallclock_minutes=2 / 60)
+    daemon.wait_state(run_id, "EXEC")
+    began = time.monotonic()
+    clock.set_off_by(jump)
+    run = daemon.wait_over(run_id)
+    assert run.outcome == "timed_out", run.reason
+    assert "max_wallclock_minutes" in run.reason
+    assert time.monotonic() - began > 1, "it was not given its time"
+    assert 2 <= run.active_seconds < 60
+
+
+def test_a_run_is_re_adopted_across_a_jump(
+    make_daemon: Callable[..., DaemonProcess], clock: FakeClock, tmp_path: Path
+) -> None:
+    daemon = started(make_daemon, clock)
+    gate = tmp_path / "gate"
+    run_id = daemon.submit(total_timesteps=20, gate=str(gate), gate_at=10, max_wallclock_minutes=30)
+    daemon.wait_state(run_id, "EXEC")
+    daemon.kill()
+    clock.set_off_by(-HOUR)
+    daemon.start()
+    assert daemon.client.run(run_id).state == "EXEC"
+    gate.touch()
+    run = daemon.wait_over(run_id)
+    assert (run.outcome, daemon.starts(run_id)) == ("completed", 1), run.reason
+    assert steps_of(daemon, run_id) == list(range(1, 21))
