@@ -18,7 +18,8 @@ import select, time
 time.sleep = lambda seconds: select.select([], [], [], seconds) and None
 """
 """libfaketime 0.9.10 refuses the sleep that Python asks for (absolute, by the monotonic clock) when it leaves that clock
-alone; every other way to wait works."""
+alone; every other way to wait works. (gRPC's own threads still burn some CPU while the clock is set back, because the
+kernel wakes them by the real clock.)"""
 
 
 class FakeClock:
@@ -59,43 +60,38 @@ def started(make_daemon: Callable[..., DaemonProcess], clock: FakeClock, **setti
 
 
 def wait_for_heartbeats(daemon: DaemonProcess, run_id: str) -> None:
-    """Wait until the run made progress and the watchdog had time to judge it, twice."""
+    """Wait until the worker reported progress twice; the watchdog judges more often than that."""
     for _ in range(2):
         before = daemon.client.run(run_id).last_step
-        wait_for("progress", lambda n=before: daemon.client.run(run_id).last_step >= n + 50)
-
-
-def wall_time_of(daemon: DaemonProcess, run_id: str, cause: str) -> float:
-    return next(move.wall_time for move in daemon.client.history(run_id) if move.cause == cause)
+        wait_for("progress", lambda n=before: daemon.client.run(run_id).last_step > n)
 
 
 def test_a_clock_that_jumps_an_hour_ends_no_run(
     make_daemon: Callable[..., DaemonProcess], clock: FakeClock, tmp_path: Path
 ) -> None:
-    daemon = started(make_daemon, clock, liveness_seconds=10, handshake_seconds=20)
-    gate = tmp_path / "gate"
+    daemon = started(make_daemon, clock, liveness_seconds=20, handshake_seconds=30)
     run_id = daemon.submit(
-        total_timesteps=1_000_000,
-        gate=str(gate),
-        gate_at=1_000_000,
-        step_seconds=0.005,
-        max_wallclock_minutes=30,
-        max_stall_minutes=30,
+        total_timesteps=1_000_000, step_seconds=0.005, max_wallclock_minutes=30, max_stall_minutes=30
     )
     daemon.wait_state(run_id, "EXEC")
     for jump in (HOUR, -HOUR, 0):
         clock.set_off_by(jump)
         wait_for_heartbeats(daemon, run_id)
         assert daemon.client.run(run_id).state == "EXEC"
-        during = daemon.submit(name="begun meanwhile", total_timesteps=20)
-        run = daemon.wait_over(during)
-        assert run.outcome == "completed", run.reason
-        off = wall_time_of(daemon, during, "Submitted") - time.time()
-        assert abs(off - jump) < 600, "the daemon does not see the faked clock"
-        assert 0 <= run.active_seconds < 60
-        assert steps_of(daemon, during) == list(range(1, 21))
+        daemon.client.pause(run_id)
+        daemon.wait_state(run_id, "PAUSE")
+        paused_at = max(move.wall_time for move in daemon.client.history(run_id))
+        assert abs(paused_at - time.time() - jump) < 600, "the daemon does not see the faked clock"
+        daemon.client.resume(run_id)
+        daemon.wait_state(run_id, "EXEC")
+    meanwhile = daemon.submit(name="begun after the jumps", total_timesteps=20)
+    assert daemon.wait_over(meanwhile).outcome == "completed"
     daemon.client.cancel(run_id)
-    assert daemon.wait_over(run_id).outcome == "canceled"
+    run = daemon.wait_over(run_id)
+    assert run.outcome == "canceled"
+    assert 0 < run.active_seconds < 600
+    steps = steps_of(daemon, run_id)
+    assert steps == list(range(1, len(steps) + 1))
 
 
 @pytest.mark.parametrize("jump", [HOUR, -HOUR])
