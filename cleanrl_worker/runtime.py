@@ -114,6 +114,8 @@ class CleanRLWorkerRuntime:
         match message.get("at"):
             case "ready":
                 self._ready = True
+                if isinstance(total := message.get("total"), int):
+                    self._emitter.plan(total)
             case "paused":
                 self._emitter.say(events.RUN_PAUSED, step=self._step)
             case "resumed":

@@ -92,7 +92,7 @@ class TrainingSession:
         """Call right before the first environment step. Blocks until the supervisor says go, or stop."""
         self._total_steps = total_steps
         if self._supervisor is not None:
-            self._supervisor.tell(at="ready")
+            self._supervisor.tell(at="ready", total=total_steps)
             while not (self._may_go or self.stop_requested):
                 self._obey(self._asked.get())
         self._began = time.monotonic()

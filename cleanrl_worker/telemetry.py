@@ -22,6 +22,10 @@ class LifecycleEmitter(ABC):
         """``run_started``, ``run_paused``, … as in :mod:`mosaic_protocol.events`."""
 
     @abstractmethod
+    def plan(self, total_steps: int) -> None:
+        """How many steps the run is going to make."""
+
+    @abstractmethod
     def artifact(self, kind: str, path: str, step: int | None) -> None:
         """The run produced something."""
 
@@ -31,6 +35,9 @@ class SessionEmitter(LifecycleEmitter):
 
     def __init__(self, session: WorkerSession) -> None:
         self._session = session
+
+    def plan(self, total_steps: int) -> None:
+        self._session.progress(0, total_steps)
 
     def say(self, event: str, sentence: str = "", step: int | None = None, **detail: Any) -> None:
         if step is not None:
@@ -44,6 +51,9 @@ class SessionEmitter(LifecycleEmitter):
 
 class StdoutEmitter(LifecycleEmitter):
     """For runs by hand: one JSON object a line."""
+
+    def plan(self, total_steps: int) -> None:
+        _print({"event": "run_planned", "total_steps": total_steps})
 
     def say(self, event: str, sentence: str = "", step: int | None = None, **detail: Any) -> None:
         _print({"event": event, "sentence": sentence, "step": step, **detail})

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import importlib
 import os
+import pkgutil
+from dataclasses import dataclass
 
-# Imported by name: an import statement that nothing uses is one that tidying tools take away.
-_MODULES = (
-    "tyro",
+import cleanrl_worker
+
+_FOREIGN = (
+    "gymnasium.vector",
+    "mosaic_protocol.worker_client",
     "safetensors.torch",
     "tensorboard.compat.proto.summary_pb2",
     "torch.utils.tensorboard",
-    "mosaic_protocol.worker_client",
-    # Not cleanrl_worker.cli itself: the worker runs it as __main__, and a module must not exist twice.
-    "cleanrl_worker.launcher",
-    "cleanrl_worker.preflight",
-    "cleanrl_worker.runtime",
-    "cleanrl_worker.script_flags",
-    "cleanrl_worker.session",
 )
+_LEFT_OUT = ("cli", "warm_up")
+"""The worker runs ``cleanrl_worker.cli`` as its main module, and a module must not exist twice."""
 
 
 def warm_up() -> None:
-    """Imports, then one throw-away model, optimiser step and environment: their first use is slow."""
+    """Imports, then one throw-away command line, model, optimiser step and environment: their first use is slow."""
     import gymnasium
     import torch
+    import tyro
 
-    for name in _MODULES:
+    for name in (*_FOREIGN, *_our_modules()):
         importlib.import_module(name)
+    tyro.cli(_ThrowAway, args=["--number", "2"])
     torch.set_num_threads(1)
     model = torch.nn.Linear(4, 2)
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
@@ -36,6 +37,18 @@ def warm_up() -> None:
     env = gymnasium.make("CartPole-v1")
     env.reset(seed=0)
     env.close()
+
+
+@dataclass
+class _ThrowAway:
+    number: int = 1
+    perhaps: float | None = None
+
+
+def _our_modules() -> list[str]:
+    """What the worker and its scripts share: every module beside this one, so that none is forgotten."""
+    found = (module for module in pkgutil.iter_modules(cleanrl_worker.__path__) if not module.ispkg)
+    return [f"cleanrl_worker.{module.name}" for module in found if module.name not in _LEFT_OUT]
 
 
 def after_fork() -> None:

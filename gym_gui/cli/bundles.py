@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,8 +16,6 @@ from mosaic_protocol.paths import MosaicPaths
 if TYPE_CHECKING:
     from gym_gui.services.trainer.bundles import BundleInfo, BundleManager
 
-REQUIREMENTS = Path(__file__).resolve().parents[2] / "requirements"
-
 _STATUSES = {
     "current": "this interpreter has all of it",
     "ready": "its environment is built",
@@ -28,9 +25,10 @@ _STATUSES = {
 
 
 def bundle_manager(paths: MosaicPaths) -> BundleManager:
-    from gym_gui.services.trainer.bundles import BundleManager
+    from gym_gui.services.trainer.bundles import BundleManager, requirement_dirs
+    from mosaic_protocol.worker_manifest import discover
 
-    return BundleManager(paths, [REQUIREMENTS])
+    return BundleManager(paths, requirement_dirs(discover().workers.values()))
 
 
 @click.group(cls=PlainGroup, invoke_without_command=True)
@@ -60,7 +58,7 @@ def _list(session: CliSession, *, as_json: bool) -> None:
         fmt.echo_json({"bundles": [_bundle_object(info) for info in found]})
         return
     if not found:
-        click.echo(f"There are no bundles in {REQUIREMENTS}.")
+        click.echo("There are no bundles: no worker names one, and the project's requirements folder is not here.")
         return
     click.echo(fmt.table(["BUNDLE", "STATUS", "MEANING"], [_row(info) for info in found], give_way="MEANING"))
     if any(info.status in ("stale", "missing") and not info.problem for info in found):

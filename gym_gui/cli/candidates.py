@@ -88,8 +88,8 @@ def worker_types(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 @_silently
 def bundles(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterator[CompletionItem]:
-    from gym_gui.cli.bundles import REQUIREMENTS
+    from gym_gui.services.trainer.bundles import PROJECT_REQUIREMENTS
 
-    for file in sorted(REQUIREMENTS.glob("*.txt")):
+    for file in sorted(PROJECT_REQUIREMENTS.glob("*.txt")):
         if file.stem.startswith(incomplete):
             yield CompletionItem(file.stem)

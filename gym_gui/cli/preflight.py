@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gym_gui.cli.bundles import REQUIREMENTS
+from gym_gui.cli.bundles import bundle_manager
 from gym_gui.cli.errors import CliError, ExitCode
 from gym_gui.cli.run_plan import RunPlan
 from mosaic_protocol.paths import MosaicPaths
@@ -43,9 +43,7 @@ def interpreter(manifest: WorkerManifest, paths: MosaicPaths) -> Path:
     """The Python that has what the worker needs, as the dispatcher will choose it."""
     if not manifest.bundle:
         return Path(sys.executable)
-    from gym_gui.services.trainer.bundles import BundleManager
-
-    found = BundleManager(paths, [REQUIREMENTS]).preflight(manifest.bundle)
+    found = bundle_manager(paths).preflight(manifest.bundle)
     if found.python is None:
         raise CliError(found.advice, ExitCode.FAILED)
     return found.python

@@ -18,7 +18,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,7 +41,10 @@ from gym_gui.services.trainer.bundle_requirements import (
 )
 from gym_gui.services.trainer.host import disk_free
 from mosaic_protocol.paths import MosaicPaths, checked_name
+from mosaic_protocol.worker_manifest import WorkerManifest
 
+PROJECT_REQUIREMENTS = Path(__file__).resolve().parents[3] / "requirements"
+"""The bundles that come with MOSAIC; a worker may bring more in its own folder."""
 BYTES_NEEDED = 500 * 1024**2
 BYTES_NEEDED_WITH_TORCH = 4 * 1024**3
 NAMED_IN_ADVICE = 5
@@ -93,6 +96,11 @@ def runs_from(directory: Path) -> bool:
             if command_line.read_bytes().startswith(prefix):
                 return True
     return False
+
+
+def requirement_dirs(workers: Iterable[WorkerManifest]) -> list[Path]:
+    """Where bundles are looked for: the project's folder, then that of each worker's package."""
+    return [PROJECT_REQUIREMENTS, *(worker.package_dir / "requirements" for worker in workers)]
 
 
 class BundleManager:

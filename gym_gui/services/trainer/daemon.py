@@ -15,7 +15,7 @@ import grpc
 from gym_gui.logging_config import log_constants as codes
 from gym_gui.logging_config.structured import log_event, write_structured_log
 from gym_gui.services.trainer import VERSION, tokens
-from gym_gui.services.trainer.bundles import BundleManager
+from gym_gui.services.trainer.bundles import BundleManager, requirement_dirs
 from gym_gui.services.trainer.deletion import RunDeletion
 from gym_gui.services.trainer.dispatcher import TrainerDispatcher
 from gym_gui.services.trainer.errors import CannotListenError, WorldError
@@ -39,10 +39,10 @@ from gym_gui.services.trainer.warm_pool import WarmPool
 from mosaic_protocol.endpoint import CHANNEL_OPTIONS, Endpoint
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.proto.trainer_pb2_grpc import add_TrainerServiceServicer_to_server
+from mosaic_protocol.worker_manifest import discover
 
 logger = logging.getLogger(__name__)
 
-REQUIREMENTS = Path(__file__).resolve().parents[3] / "requirements"
 _LEAVE_SECONDS = 1.0
 
 
@@ -116,7 +116,8 @@ class TrainerDaemon:
 
     async def _wire(self, storage: _Storage, target: str) -> tuple[WorkerRoster, TrainerOrchestrator, WarmPool]:
         settings, paths = self._settings, self._paths
-        bundles = BundleManager(paths, [REQUIREMENTS])
+        found = await asyncio.to_thread(discover)
+        bundles = BundleManager(paths, requirement_dirs(found.workers.values()))
         roster = WorkerRoster(bundles)
         capacity = await asyncio.to_thread(
             lambda: HostCapacity.detect(cpus=settings.cpus or None, memory_mb=settings.memory_mb or None)
@@ -158,8 +159,15 @@ class TrainerDaemon:
     def _add_port(self, server: grpc.aio.Server, wanted: str) -> int:
         if not self._settings.tls_cert:
             return server.add_insecure_port(wanted)
-        pair = (Path(self._settings.tls_key).read_bytes(), Path(self._settings.tls_cert).read_bytes())
+        pair = (_pem(self._settings.tls_key), _pem(self._settings.tls_cert))
         return server.add_secure_port(wanted, grpc.ssl_server_credentials([pair]))
+
+
+def _pem(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise WorldError(f"cannot read {path} for TLS: {error.strerror}") from error
 
 
 def _why(error: Exception) -> str:

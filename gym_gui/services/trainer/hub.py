@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 LifecycleListener = Callable[[str, str, ev.LifecycleRecord], Awaitable[None]]
 """Hears (run id, stream, record)."""
+ProgressListener = Callable[[str, int], None]
+"""Hears (run id, step)."""
 _DRAIN_RECORDS = 5000
 _CODES = codes.by_code()
 
@@ -35,11 +37,12 @@ class TelemetryHub:
     def __init__(self, store: TelemetryStore) -> None:
         self.store = store
         self._on_lifecycle: LifecycleListener | None = None
+        self._on_progress: ProgressListener | None = None
         self._news: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
-    def listen(self, listener: LifecycleListener) -> None:
-        """Who hears the lifecycle records, each once and after it is stored."""
-        self._on_lifecycle = listener
+    def listen(self, listener: LifecycleListener, progress: ProgressListener | None = None) -> None:
+        """Who hears the lifecycle records, each once and after it is stored, and how far runs are by their metrics."""
+        self._on_lifecycle, self._on_progress = listener, progress
 
     async def publish(self, batch: Batch) -> int:
         """Store a batch, pass it on, and return the number up to which the stream is stored. A sender that hangs up
@@ -50,6 +53,9 @@ class TelemetryHub:
         stored = await asyncio.wrap_future(self.store.ingest(batch))
         for record in stored.fresh:
             await self._tell(batch, record)
+        steps = [record.step for record in stored.fresh if isinstance(record, ev.MetricRow)]
+        if steps and self._on_progress is not None:
+            self._on_progress(batch.run_id, max(steps))
         if stored.damaged:
             self._tell_damage(batch.run_id, batch.stream, stored.damaged[0], len(stored.damaged))
         if stored.fresh:

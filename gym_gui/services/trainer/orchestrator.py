@@ -80,7 +80,7 @@ class TrainerOrchestrator:
         self._changed = asyncio.Event()
         self._closing = False
         self._configs: dict[str, RunConfig] = {}
-        hub.listen(self._on_worker_word)
+        hub.listen(self._on_worker_word, self._on_progress)
 
     # ---- requests ------------------------------------------------------------------------------------------------
 
@@ -166,6 +166,10 @@ class TrainerOrchestrator:
         for stream, record in await asyncio.to_thread(self.hub.store.lifecycle, run_id):
             said = lc.WorkerSaid(record.event, record.sentence, record.step, stream, record.seq)
             await self.apply_surely(run_id, said)
+
+    def _on_progress(self, run_id: str, step: int) -> None:
+        if (tracked := self.tracked.get(run_id)) is not None:
+            tracked.reached(step)
 
     async def warm_up(self, worker_type: str) -> None:
         """Let the next run of this worker start faster. Called once a run has started, to leave that one the CPU."""
@@ -398,7 +402,7 @@ class TrainerOrchestrator:
     async def _sweep(self, handle: WorkerHandle, patience: float) -> None:
         """End what outlived the leader. A script that lost its supervisor first gets the time for a last checkpoint."""
         deadline = time.monotonic() + patience
-        while (left := await self.executor.survivors(handle)) and time.monotonic() < deadline:
+        while (left := await self.executor.survivors(handle)) and time.monotonic() < deadline:  # noqa: ASYNC110 - /proc tells nobody
             await asyncio.sleep(0.05)
         if left:
             log_event(logger, codes.LOG_RUN_SWEPT, run_id=handle.run_id, pids=[process.pid for process in left])

@@ -16,7 +16,7 @@ from gym_gui.services.trainer import process_sweep
 from gym_gui.services.trainer.errors import LaunchError, StorageFullError
 from gym_gui.services.trainer.executor import Executor, LaunchSpec, StartedWorker, WorkerHandle
 from gym_gui.services.trainer.warm_pool import WarmPool
-from mosaic_protocol.process_identity import ProcessIdentity, boot_id
+from mosaic_protocol.process_identity import ProcessIdentity, boot_id, stat_fields
 
 logger = logging.getLogger(__name__)
 
@@ -30,13 +30,16 @@ class LocalExecutor(Executor):
 
     def __init__(self, warm_pool: WarmPool) -> None:
         self._warm = warm_pool
-        self._children: dict[int, subprocess.Popen[bytes]] = {}
+        self._children: dict[ProcessIdentity, subprocess.Popen[bytes]] = {}
+        self._forked: set[ProcessIdentity] = set()
+        """Whose end the warm servers will tell. Not by pid, which may be somebody else's by then."""
         self._seen_alive: set[ProcessIdentity] = set()
 
     async def start(self, spec: LaunchSpec) -> StartedWorker:
         pid = await self._warm.fork(spec)
         if pid is not None:
             started = StartedWorker(_identity_at_birth(pid), "warm")
+            self._forked.add(started.process)
         else:
             started = StartedWorker(await asyncio.to_thread(self._spawn, spec), "cold")
         self._seen_alive.add(started.process)
@@ -57,17 +60,23 @@ class LocalExecutor(Executor):
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 raise StorageFullError(f"cannot open {error.filename}: {error.strerror}") from error
-            raise LaunchError(f"never started: {error.strerror or error} ({spec.python})") from error
-        self._children[child.pid] = child
-        return _identity_at_birth(child.pid)
+            raise LaunchError(f"never started: {error.strerror or error} ({error.filename or spec.python})") from error
+        except ValueError as error:
+            raise LaunchError(f"never started: {error} in its command or environment") from error
+        process = _identity_at_birth(child.pid)
+        self._children[process] = child
+        return process
 
     async def wait(self, handle: WorkerHandle) -> int | None:
         if handle.process.is_alive():
             self._seen_alive.add(handle.process)
         await _wait_until_gone(handle.process)
-        child = self._children.pop(handle.process.pid, None)
+        child = self._children.pop(handle.process, None)
         if child is not None:
             return await asyncio.to_thread(child.wait)
+        if handle.process not in self._forked:
+            return None
+        self._forked.discard(handle.process)
         return await self._warm.exit_status(handle.process.pid, _STATUS_DELAY)
 
     async def ask_to_stop(self, handle: WorkerHandle) -> None:
@@ -98,13 +107,17 @@ class LocalExecutor(Executor):
         await self._warm.prepare(spec)
 
     async def close(self) -> None:
+        for child in self._children.values():
+            child.returncode = child.poll() or 0  # without a status it would complain that it is left running
+        self._children.clear()
         await self._warm.close()
 
 
 def _identity_at_birth(pid: int) -> ProcessIdentity:
     """The identity of a process that was just started; it is our child or the warm server's, so its pid is not reused
     before it was reaped. One that died already equals no living process, but what it left behind is still found."""
-    return ProcessIdentity.of(pid) or ProcessIdentity(pid, 0, boot_id())
+    fields = stat_fields(pid)
+    return ProcessIdentity(pid, int(fields[19]) if fields else 0, boot_id())
 
 
 async def _wait_until_gone(process: ProcessIdentity) -> None:

@@ -50,8 +50,8 @@ HEADLINE_TAGS = ("charts/episodic_return", "charts/episodic_length", "charts/SPS
 class Batch:
     """Consecutive records of one stream; ``first_seq`` numbers the first line. Empty: only asks for the cursor.
 
-    ``oldest_seq`` is the oldest record the worker still has. It lies beyond the cursor only when this store lost what an
-    earlier one acknowledged; the stream then goes on from there, and the gap is told.
+    ``oldest_seq`` is the oldest record the worker still has. It lies beyond the cursor only when this store lost what
+    an earlier one acknowledged; the stream then goes on from there, and the gap is told.
     """
 
     run_id: str

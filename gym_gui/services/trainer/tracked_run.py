@@ -30,13 +30,18 @@ class TrackedRun:
         """Any word from the worker is a sign of life."""
         self.beat_at = time.monotonic()
 
+    def reached(self, step: int) -> None:
+        """A metric says how far the run is, often sooner than a heartbeat."""
+        if step > self.step:
+            self.step, self.progress_at = step, time.monotonic()
+
     def beat(self, step: int, total_steps: int, phase: str) -> None:
         """A heartbeat: liveness always, progress only when the step moved."""
         now = time.monotonic()
         self.beat_at = now
-        if step != self.step or phase != self.phase:
+        if step > self.step or phase != self.phase:
             self.progress_at = now
-        self.step, self.total_steps, self.phase = step, total_steps or self.total_steps, phase
+        self.step, self.total_steps, self.phase = max(step, self.step), total_steps or self.total_steps, phase
 
     def forgive(self, seconds: float) -> None:
         """The daemon itself was held still: nobody else is late because of that."""
