@@ -19,9 +19,9 @@ from cleanrl_worker.analytics import AnalyticsManifest
 from cleanrl_worker.config import ConfigError, ScriptPlan, WorkerConfig
 from cleanrl_worker.launcher import run_script
 from cleanrl_worker.runtime import CleanRLWorkerRuntime, Wishes
-from cleanrl_worker.script_flags import parse_script_flags
 from cleanrl_worker.script_process import ScriptProcess
 from cleanrl_worker.telemetry import SessionEmitter, StdoutEmitter
+from mosaic_protocol.flag_words import FlagWordError, split_flags
 from mosaic_protocol.paths import RunPaths
 from mosaic_protocol.states import Desired
 
@@ -67,7 +67,15 @@ def main() -> int:
 def _load(options: argparse.Namespace, rest: list[str]) -> WorkerConfig:
     names = ("algo", "script", "env_id", "seed", "total_timesteps")
     overrides = {name: getattr(options, name) for name in names}
-    return WorkerConfig.load(options.config, {**overrides, "algo_params": parse_script_flags(rest)})
+    return WorkerConfig.load(options.config, {**overrides, "algo_params": _script_flags(rest)})
+
+
+def _script_flags(words: list[str]) -> dict[str, str | bool]:
+    """A value stays the text that was typed, for the flag's own type to read; of a flag given twice the last counts."""
+    try:
+        return {name: value for _, name, value in split_flags(words)}
+    except FlagWordError as error:
+        raise ConfigError(str(error)) from None
 
 
 def _dry_run(config: WorkerConfig, plan: ScriptPlan, *, emit: bool) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, TypeAlias
 
 from gym_gui.cli.errors import CliError, ExitCode
+from mosaic_protocol.flag_words import FlagWordError, split_flags
 
 Value: TypeAlias = bool | int | float | str
 
@@ -21,34 +22,16 @@ def parse_script_flags(words: Sequence[str], reserved: Collection[str] = ()) -> 
     Raises :class:`CliError` for a word without a flag, a flag given twice and a reserved one.
     """
     found: dict[str, Value] = {}
-    rest = [word for word in words if word != "--"]
-    while rest:
-        flag, name, value = _next_flag(rest)
-        if name in reserved:
-            raise _refusal(f"{flag} is an option of mosaic itself: give it before the --")
-        if name in found:
-            raise _refusal(f"{flag} is given twice")
-        found[name] = value
+    try:
+        for flag, name, value in split_flags(words):
+            if name in reserved:
+                raise _refusal(f"{flag} is an option of mosaic itself: give it before the --")
+            if name in found:
+                raise _refusal(f"{flag} is given twice")
+            found[name] = typed(value) if isinstance(value, str) else value
+    except FlagWordError as error:
+        raise _refusal(str(error)) from None
     return found
-
-
-def _next_flag(rest: list[str]) -> tuple[str, str, Value]:
-    """Take one flag with its value off the words; the flag as typed, its name, its value."""
-    word = rest.pop(0)
-    flag, has_value, text = word.partition("=")
-    if not re.fullmatch(r"--[A-Za-z][A-Za-z0-9_.-]*", flag):
-        raise _refusal(f"{word[:60]!r} stands alone: flags of the script begin with -- and take one value")
-    if has_value:
-        return flag, _name(flag), typed(text)
-    if rest and not rest[0].startswith("--"):
-        return flag, _name(flag), typed(rest.pop(0))
-    if flag.startswith("--no-"):
-        return flag, _name(flag.removeprefix("--no-")), False
-    return flag, _name(flag), True
-
-
-def _name(flag: str) -> str:
-    return flag.removeprefix("--").replace("-", "_")
 
 
 def typed(text: str) -> Value:

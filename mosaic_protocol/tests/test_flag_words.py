@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from cleanrl_worker.config import ConfigError
-from cleanrl_worker.script_flags import parse_script_flags
+from mosaic_protocol.flag_words import FlagWordError, split_flags
+
+
+def parse_script_flags(words: list[str]) -> dict[str, str | bool]:
+    return {name: value for _, name, value in split_flags(words)}
 
 
 @pytest.mark.parametrize(
@@ -43,7 +46,7 @@ def test_of_a_repeated_flag_the_last_one_counts() -> None:
 
 @pytest.mark.parametrize("words", ["8", "-n 8", "--num-envs 8 9", "-- ppo"])
 def test_a_word_that_belongs_to_no_flag_is_refused_by_name(words: str) -> None:
-    with pytest.raises(ConfigError, match="is not a flag: flags of the script begin with --"):
+    with pytest.raises(FlagWordError, match="stands alone: flags of the script begin with --"):
         parse_script_flags(words.split())
 
 
