@@ -11,6 +11,7 @@ import cleanrl_worker
 
 _FOREIGN = (
     "gymnasium.vector",
+    "mosaic_protocol.flag_words",
     "mosaic_protocol.worker_client",
     "safetensors.torch",
     "tensorboard.compat.proto.summary_pb2",

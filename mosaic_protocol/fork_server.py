@@ -61,12 +61,18 @@ class ForkServer:
                 os.read(self._wake_read, 4096)
                 self._report_exits()
             if self._connection.fileno() in readable:
-                chunk = self._connection.recv(65536)
+                chunk = self._receive()
                 for request in self._requests_in(chunk):
                     if self._fork(request):
                         return request
                 if not chunk:
                     return None
+
+    def _receive(self) -> bytes:
+        try:
+            return self._connection.recv(65536)
+        except ConnectionError:  # the daemon died before it had read what it was told
+            return b""
 
     def _requests_in(self, chunk: bytes) -> list[dict[str, Any]]:
         *lines, self._buffer = (self._buffer + chunk).split(b"\n")
@@ -103,8 +109,9 @@ class ForkServer:
 
     def _leave_server(self) -> None:
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGCHLD, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         self._connection.close()
         os.close(self._wake_read)
         os.close(self._wake_write)
@@ -119,6 +126,8 @@ def _take_identity(request: dict[str, Any]) -> None:
     os.dup2(null, 0)
     os.close(null)
     os.chdir(request["cwd"])
+    if not sys.flags.safe_path:
+        sys.path[0] = request["cwd"]  # where `python -m` looks first
     os.environ.clear()
     os.environ.update(request["env"])
     random.seed()

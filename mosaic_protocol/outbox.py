@@ -18,6 +18,7 @@ import re
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import IO
@@ -27,6 +28,7 @@ from mosaic_protocol import events
 SEGMENT_BYTES = 8 * 1024 * 1024
 MAX_HELD_RECORDS = 100_000
 _BLOCK_BYTES = 128 * 1024
+_FULL_DISK_RETRY_SECONDS = 0.2
 
 _STREAM = re.compile(r"[a-z][a-z0-9_]{0,30}")
 _SEGMENT = re.compile(r"([a-z][a-z0-9_]{0,30})-(\d{12})\.jsonl")
@@ -93,6 +95,14 @@ class OutboxWriter:
         with self._lock:
             self._write_held()
             return not self._held
+
+    def wait_for_space(self, give_up: Callable[[], bool]) -> bool:
+        """Keep trying to write what is held, because it dies with this process; False when ``give_up`` ended that."""
+        while not self.flush():
+            if give_up():
+                return False
+            time.sleep(_FULL_DISK_RETRY_SECONDS)
+        return True
 
     def close(self) -> None:
         """Write what can be written and release the file. Appending afterwards is an error."""

@@ -144,10 +144,16 @@ class Worker(StrictModel):
     worker_id: Label | None = Field(default=None, description="Which worker this is; travels with the run.")
 
 
+class Parent(StrictModel):
+    run_id: Label = Field(description="The run that this one goes on from.")
+    checkpoint: Label = Field(description="Its checkpoint, as its manifest names it.")
+
+
 class Metadata(StrictModel):
     worker: Worker = Field(description="Who does the work, and with which settings.")
     notes: str = Field(default="", max_length=MAX_NOTES, description="Free text for people.")
     tags: Labels = Field(default=(), description="Short texts to find the run by.")
+    parent: Parent | None = Field(default=None, description="Where the run comes from, when it goes on from another.")
 
 
 class Schedule(StrictModel):

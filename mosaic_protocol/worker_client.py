@@ -114,6 +114,7 @@ class WorkerSession:
         """Called, in any thread, after :attr:`desired` changed or the handshake was made. Must be quick."""
         self._thread: threading.Thread | None = None
         self._stop_talking = threading.Event()
+        self._stop_wanted_at: float | None = None
 
     @classmethod
     def from_environment(cls, capabilities: Mapping[str, Any] | None = None) -> WorkerSession:
@@ -140,8 +141,10 @@ class WorkerSession:
     def finish(self, timeout: float = _FINISH_TIMEOUT) -> bool:
         """Wait until the daemon acknowledged everything, at most ``timeout`` seconds; True when it did.
 
-        What is not acknowledged stays in the outbox, where the daemon reads it once the process is gone.
+        What is not acknowledged stays in the outbox, where the daemon reads it once the process is gone. On a full disk
+        it is not in the outbox yet; that is waited for without limit, or a few seconds when a stop is wanted.
         """
+        self._journal.wait_for_space(give_up=self._stop_presses)
         self._journal.close()
         delivered = self._publisher.wait_until_delivered(timeout)
         self._stop_talking.set()
@@ -149,6 +152,11 @@ class WorkerSession:
         if self._thread is not None:
             self._thread.join(_CALL_TIMEOUT)
         return delivered
+
+    def _stop_presses(self) -> bool:
+        if self._desired is Desired.STOP and self._stop_wanted_at is None:
+            self._stop_wanted_at = time.monotonic()
+        return self._stop_wanted_at is not None and time.monotonic() - self._stop_wanted_at > self._grace
 
     def __enter__(self) -> WorkerSession:
         try:

@@ -270,7 +270,9 @@ def test_a_run_by_hand_tells_its_life_as_json_lines(by_hand: Callable[..., Super
     run = by_hand("obedient", "--total-timesteps", "5", "--seed", "4")
     said = run.rest()
     assert run.process.returncode == 0
-    assert [(line["event"], line["step"]) for line in said] == [
+    planned, *later = said
+    assert (planned["event"], planned["total_steps"]) == ("run_planned", 5)
+    assert [(line["event"], line["step"]) for line in later] == [
         ("run_started", 0),
         ("artifact", 5),
         ("run_completed", 5),

@@ -31,6 +31,7 @@ class Ear(LifecycleEmitter):
 
     answers: dict[str, Desired] = field(default_factory=dict)
     wishes: Wishes = field(default_factory=Wishes)
+    planned: list[int] = field(default_factory=list)
     said: list[tuple[str, str, int | None]] = field(default_factory=list)
     artifacts: list[tuple[str, str, int | None]] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
@@ -39,6 +40,10 @@ class Ear(LifecycleEmitter):
         self.said.append((event, sentence, step))
         self.details.update(detail)
         self.wishes.desired = self.answers.get(event, self.wishes.desired)
+
+    def plan(self, total_steps: int) -> None:
+        assert self.said == [], "a plan comes before the beginning"
+        self.planned.append(total_steps)
 
     def artifact(self, kind: str, path: str, step: int | None) -> None:
         self.artifacts.append((kind, path, step))
@@ -94,6 +99,7 @@ def supervise(run: RunPaths, ear: Ear, script: str, *arguments: str) -> int:
 def test_a_script_is_let_go_when_it_is_ready_and_completes(run: RunPaths) -> None:
     ear = Ear()
     assert supervise(run, ear, "obedient", "--total-timesteps", "1200", "--step-seconds", "0") == 0
+    assert ear.planned == [1200]
     assert ear.said == [("run_started", "", 0), ("run_completed", "completed 1,200 steps", 1200)]
     assert ear.artifacts == [("checkpoint", "checkpoints/step-000000001200", 1200)]
     told = read_manifest(run)

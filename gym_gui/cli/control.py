@@ -13,6 +13,7 @@ import click
 
 from gym_gui.cli import format as fmt
 from gym_gui.cli import run_view
+from gym_gui.cli.continuation import continued
 from gym_gui.cli.errors import CliError, ExitCode, translated
 from gym_gui.cli.options import json_option, run_argument, runs_argument
 from gym_gui.cli.session import CliSession, program, run_id_for
@@ -142,9 +143,17 @@ def _holds_or_is_over(run: pb.Run) -> bool:
 @json_option
 @click.pass_obj
 def resume(session: CliSession, run: str, as_json: bool) -> None:
-    """Let a paused run go on."""
+    """Let a run go on.
+
+    A paused run goes on at once. One that is over (canceled, failed, timed out, lost) goes on from its newest
+    checkpoint as a new run, exactly as if it had never stopped.
+    """
     with session.client() as client:
-        asked = client.resume(run_id_for(client, run))
+        found = client.run(run_id_for(client, run))
+        if run_view.is_over(found):
+            _tell(client.submit(continued(found)).run, f"goes on from {run_view.called(found)}", as_json=as_json)
+            return
+        asked = client.resume(found.run_id)
         found = _wait(client, asked.run_id, lambda one: one.state != RunState.PAUSE, _PAUSE_SECONDS)
     _tell(found, f"from step {found.last_step:,}", as_json=as_json)
 

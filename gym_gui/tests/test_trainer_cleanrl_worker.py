@@ -30,7 +30,6 @@ from mosaic_protocol.run_manifest import read_manifest
 
 ENDLESS = 100_000_000
 STEPS = 10_000
-SAME_RUN: dict[str, Any] = {"total_timesteps": 4096, "seed": 7}
 
 
 @pytest.fixture(scope="module")
@@ -187,14 +186,14 @@ def test_headline_metrics_are_live_and_a_cancelled_run_keeps_its_last_checkpoint
     assert daemon.processes(run_id) == []
 
 
-def test_a_run_that_its_script_refuses_fails_with_the_words_of_the_script(daemon: DaemonProcess) -> None:
-    run_id = submit_ppo(daemon, total_timesteps=STEPS, flags={"num_minibatches": 0})
-    run = daemon.wait_over(run_id)
+def test_a_run_that_its_script_refuses_fails_with_the_words_of_the_script(warm: DaemonProcess) -> None:
+    run_id = submit_ppo(warm, total_timesteps=STEPS, flags={"num_minibatches": 0})
+    run = warm.wait_over(run_id)
     sentence = "the script exited with status 2: ppo: --num-minibatches must be at least 1, got 0."
     assert (run.outcome, run.reason) == ("failed", sentence)
-    told = closed_manifest(daemon, run_id)
+    told = closed_manifest(warm, run_id)
     assert (told["outcome"], told["script_status"], told["checkpoints"]) == ("failed", 2, [])
-    moves = [(t.from_state, t.to_state) for t in daemon.client.history(run_id) if t.from_state != t.to_state]
+    moves = [(t.from_state, t.to_state) for t in warm.client.history(run_id) if t.from_state != t.to_state]
     assert moves == [("INIT", "HSHK"), ("HSHK", "RDY"), ("RDY", "FAULT"), ("FAULT", "TERM")]
 
 
@@ -208,13 +207,15 @@ def test_a_config_that_the_worker_refuses_fails_with_the_words_of_the_worker(dae
 # ---- warm starts -----------------------------------------------------------------------------------------------
 
 
-def test_a_warm_run_ends_with_the_same_parameters_as_a_cold_one(cold: DaemonProcess, warm: DaemonProcess) -> None:
-    runs = {daemon: submit_ppo(daemon, **SAME_RUN) for daemon in (cold, warm)}
-    assert [daemon.wait_over(run_id).start_mode for daemon, run_id in runs.items()] == ["cold", "warm"]
-    hashes = [tensor_hash(daemon, run_id) for daemon, run_id in runs.items()]
-    assert hashes[0] == hashes[1]
-    returns = [stored_series(daemon, run_id)["charts/episodic_return"] for daemon, run_id in runs.items()]
-    assert returns[0] == returns[1]
+def test_a_warm_run_ends_with_the_same_parameters_as_a_cold_one(
+    cold: DaemonProcess, completed: str, warm: DaemonProcess
+) -> None:
+    again = submit_ppo(warm, total_timesteps=STEPS)
+    run = warm.wait_over(again)
+    assert (run.outcome, run.start_mode) == ("completed", "warm"), run.reason
+    assert tensor_hash(warm, again) == tensor_hash(cold, completed)
+    tag = "charts/episodic_return"
+    assert stored_series(warm, again)[tag] == stored_series(cold, completed)[tag]
 
 
 def test_a_paused_run_uses_no_cpu_and_goes_on_where_it_was(warm: DaemonProcess) -> None:
@@ -250,7 +251,9 @@ def by_hand(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 def test_a_run_by_hand_stops_at_a_signal_with_a_checkpoint(by_hand: subprocess.Popen[str], tmp_path: Path) -> None:
     assert by_hand.stdout is not None
-    assert json.loads(by_hand.stdout.readline())["event"] == "run_started"
+    begun = [json.loads(by_hand.stdout.readline()) for _ in range(2)]
+    assert [line["event"] for line in begun] == ["run_planned", "run_started"]
+    assert begun[0]["total_steps"] == ENDLESS
     by_hand.send_signal(signal.SIGTERM)
     said = [json.loads(line) for line in by_hand.stdout]
     assert by_hand.wait(HANG_GUARD) == 0
@@ -272,5 +275,5 @@ def test_a_run_by_hand_completes_with_status_zero(tmp_path: Path) -> None:
         check=True,
     )
     said = [json.loads(line) for line in told.stdout.splitlines()]
-    assert [line["event"] for line in said] == ["run_started", "artifact", "run_completed"]
+    assert [line["event"] for line in said] == ["run_planned", "run_started", "artifact", "run_completed"]
     assert said[-1]["sentence"] == "completed 1,024 steps"

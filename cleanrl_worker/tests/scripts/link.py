@@ -42,9 +42,9 @@ class Link:
         line, _, self._pending = self._pending.partition(b"\n")
         return str(json.loads(line)["do"])
 
-    def wait_for_go(self) -> bool:
+    def wait_for_go(self, **plan: int) -> bool:
         """Say that everything is prepared and wait until training may begin; False when it may not."""
-        self.say(at="ready")
+        self.say(at="ready", **plan)
         while (word := self.hear()) not in ("go", "stop"):
             pass
         return word == "go"

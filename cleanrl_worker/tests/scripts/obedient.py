@@ -42,7 +42,7 @@ def main() -> None:
     journal = OutboxWriter(link.run_dir / "outbox", "script")
     (link.run_dir / "script.pid").write_text(str(os.getpid()))
     step, paused = 0, False
-    stopped = not link.wait_for_go()
+    stopped = not link.wait_for_go(total=args.total_timesteps)
     while step < args.total_timesteps and not stopped:
         word = link.hear(None if paused else args.step_seconds)
         if word == "stop":

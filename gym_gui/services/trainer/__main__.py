@@ -33,14 +33,24 @@ def main() -> int:
     options = vars(_options())
     home = options.pop("home")
     quiet_grpc_logs()
+    paths = MosaicPaths(home.absolute() if home else default_root())
     try:
         settings = TrainerSettings.from_environment(**options)
-        paths = MosaicPaths(home.absolute() if home else default_root())
         asyncio.run(TrainerDaemon(paths, settings).serve())
     except TrainerError as error:
-        print(f"mosaic trainer: {error}", file=sys.stderr)
-        return 1
+        return _failed(str(error))
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        return _failed(
+            f"cannot use {paths.root} for data: {error.strerror or error}{where}. "
+            "Mend that (disk space, permissions) or set MOSAIC_HOME to a folder you can write to."
+        )
     return 0
+
+
+def _failed(sentence: str) -> int:
+    print(f"mosaic trainer: {sentence}", file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":

@@ -36,6 +36,8 @@ class LocalExecutor(Executor):
         self._seen_alive: set[ProcessIdentity] = set()
 
     async def start(self, spec: LaunchSpec) -> StartedWorker:
+        if any("\0" in text for text in [*spec.command, *spec.env, *spec.env.values()]):
+            raise LaunchError("never started: there is a null character in its command or environment")
         pid = await self._warm.fork(spec)
         if pid is not None:
             started = StartedWorker(_identity_at_birth(pid), "warm")
@@ -61,8 +63,6 @@ class LocalExecutor(Executor):
             if error.errno == errno.ENOSPC:
                 raise StorageFullError(f"cannot open {error.filename}: {error.strerror}") from error
             raise LaunchError(f"never started: {error.strerror or error} ({error.filename or spec.python})") from error
-        except ValueError as error:
-            raise LaunchError(f"never started: {error} in its command or environment") from error
         process = _identity_at_birth(child.pid)
         self._children[process] = child
         return process

@@ -66,8 +66,11 @@ def _may_belong(process: _Process, leader: ProcessIdentity) -> bool:
 
 
 def _is_marked(process: _Process, handle: WorkerHandle, session: int | None) -> bool:
+    leader = handle.process
     return (
-        session in (process.session, process.group)
+        (process.pid, process.start_ticks)
+        == (leader.pid, leader.start_ticks)  # it leads no session yet when just forked
+        or session in (process.session, process.group)
         or _has_environment_mark(process.pid, handle.run_id)
         or _holds_claim(process.pid, handle)
     )

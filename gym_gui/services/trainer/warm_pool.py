@@ -7,6 +7,7 @@ then spawns the worker instead.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import os
@@ -30,7 +31,7 @@ _PRIVATE_VARIABLES = ("MOSAIC_LAUNCH_TOKEN", "MOSAIC_RUN_ID", "MOSAIC_RUN_DIR", 
 ServerKey = tuple[str, str]
 
 
-@dataclass
+@dataclass(eq=False)
 class _Server:
     """One fork server process and the conversation with it."""
 
@@ -40,7 +41,14 @@ class _Server:
     state: str = "warming up"
     used_at: float = field(default_factory=time.monotonic)
     answers: dict[int, asyncio.Future[int]] = field(default_factory=dict)
+    workers: set[int] = field(default_factory=set)
+    """Pids of its workers that live; nobody else can tell how they end."""
+    retired: bool = False
     listener: asyncio.Task[None] | None = None
+
+    async def ended(self) -> None:
+        if self.listener is not None:
+            await self.listener
 
 
 class WarmPool:
@@ -49,6 +57,8 @@ class WarmPool:
     def __init__(self, log_file: Path, *, idle_seconds: float = 900.0, enabled: bool = True) -> None:
         self._log_file, self._idle_seconds, self._enabled = log_file, idle_seconds, enabled
         self._servers: dict[ServerKey, _Server] = {}
+        self._retired: set[_Server] = set()
+        self._preparing = asyncio.Lock()
         self._statuses: dict[int, asyncio.Future[int | None]] = {}
         self._last_id = 0
 
@@ -57,24 +67,25 @@ class WarmPool:
         return {f"{module} ({python})": server.state for (python, module), server in self._servers.items()}
 
     async def prepare(self, spec: LaunchSpec) -> None:
-        """Start the server for such workers if there is none; does not wait for it to be ready."""
+        """Start the server for such workers if there is none; does not wait for it to be ready. One that could not warm
+        up is not tried again with the same code."""
         if not self._enabled or not spec.warm_module:
             return
-        key = _key(spec)
-        fingerprint = await asyncio.to_thread(_fingerprint, spec)
-        server = self._servers.get(key)
-        if server is not None and server.fingerprint == fingerprint and server.state != "failed":
-            return
-        if server is not None:
-            await self._drop(key)
-        self._servers[key] = await self._launch(spec, fingerprint)
+        async with self._preparing:
+            fingerprint = await asyncio.to_thread(_fingerprint, spec)
+            server = self._servers.get(_key(spec))
+            if server is not None and server.fingerprint == fingerprint and server.state != "failed":
+                return
+            if server is not None:
+                await self._retire(server)
+            await self._launch(spec, fingerprint)
 
     async def wait_ready(self, spec: LaunchSpec, timeout: float = _WARM_UP_TIMEOUT) -> bool:
         """Wait until the server for such workers can fork."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             server = self._servers.get(_key(spec))
-            if server is None or server.state in ("ready", "failed"):
+            if server is None or server.state != "warming up":
                 return server is not None and server.state == "ready"
             await asyncio.sleep(0.02)
         return False
@@ -85,16 +96,16 @@ class WarmPool:
         if not spec.warm_module or server is None or server.state != "ready":
             return None
         if server.fingerprint != await asyncio.to_thread(_fingerprint, spec):
-            await self._drop(_key(spec))  # the code on disk changed since it was imported
+            await self._retire(server)  # the code on disk changed since it was imported
+            return None
+        if not await asyncio.to_thread(_places_can_be_opened, spec):
             return None
         try:
-            pid = await asyncio.wait_for(self._request_fork(server, spec), _FORK_TIMEOUT)
-        except (OSError, TimeoutError, RuntimeError) as error:
+            return await self._request_fork(server, spec)
+        except RuntimeError as error:
             log_event(logger, codes.LOG_TRAINER_WARM_START_FAILED, run_id=spec.run_id, reason=str(error))
-            await self._drop(_key(spec))
+            await self._retire(server)
             return None
-        self._statuses.setdefault(pid, asyncio.get_running_loop().create_future())
-        return pid
 
     async def exit_status(self, pid: int, patience: float) -> int | None:
         """The exit status of a forked worker, None when its server cannot tell any more."""
@@ -111,24 +122,32 @@ class WarmPool:
     async def drop_idle(self) -> None:
         """End the servers that nobody has used for long; they hold memory."""
         now = time.monotonic()
-        for key, server in list(self._servers.items()):
+        for server in list(self._servers.values()):
             if server.state == "failed" or now - server.used_at > self._idle_seconds:
-                await self._drop(key)
+                await self._retire(server)
 
     async def close(self) -> None:
-        for key in list(self._servers):
-            await self._drop(key)
+        async with self._preparing:
+            self._enabled = False
+            for server in [*self._servers.values(), *self._retired]:
+                server.writer.close()
+                await server.ended()
+            self._servers.clear()
 
     # ---- one server ----------------------------------------------------------------------------------------------
 
-    async def _launch(self, spec: LaunchSpec, fingerprint: str) -> _Server:
+    async def _launch(self, spec: LaunchSpec, fingerprint: str) -> None:
         ours, theirs = socket.socketpair()
+        try:
+            child = await asyncio.to_thread(self._spawn, spec, theirs)
+        except OSError as error:
+            ours.close()
+            log_event(logger, codes.LOG_TRAINER_WARM_START_FAILED, reason=str(error))
+            return
         ours.setblocking(False)
-        child = await asyncio.to_thread(self._spawn, spec, theirs)
         reader, writer = await asyncio.open_connection(sock=ours)
-        server = _Server(child, writer, fingerprint)
+        server = self._servers[_key(spec)] = _Server(child, writer, fingerprint)
         server.listener = asyncio.create_task(self._listen(server, reader))
-        return server
 
     def _spawn(self, spec: LaunchSpec, theirs: socket.socket) -> subprocess.Popen[bytes]:
         environment = {name: value for name, value in spec.env.items() if name not in _PRIVATE_VARIABLES}
@@ -147,16 +166,21 @@ class WarmPool:
             )
 
     async def _listen(self, server: _Server, reader: asyncio.StreamReader) -> None:
-        """Take the server's messages until its end closes; then everything it still owes is unknown."""
+        """Take the server's messages until one end closes; then everything it still owes is unknown."""
         try:
             while line := await reader.readline():
                 self._take(server, json.loads(line))
         except (OSError, ValueError) as error:
             log_event(logger, codes.LOG_TRAINER_WARM_START_FAILED, reason=str(error))
-        server.state = "failed"
+        server.state = "failed" if server.state == "ready" else "refused"
         for answer in server.answers.values():
-            if not answer.done():
-                answer.set_exception(RuntimeError("the fork server ended"))
+            answer.set_exception(RuntimeError("the fork server ended"))
+        for pid in server.workers:
+            self._statuses[pid].set_result(None)
+        server.workers.clear()
+        self._retired.discard(server)
+        server.writer.close()
+        await asyncio.to_thread(_end, server.child)
 
     def _take(self, server: _Server, message: dict[str, Any]) -> None:
         match message:
@@ -165,15 +189,19 @@ class WarmPool:
             case {"refused": reason}:
                 log_event(logger, codes.LOG_TRAINER_WARM_START_FAILED, reason=str(reason))
             case {"id": number, "pid": pid}:
+                server.workers.add(pid)
+                self._statuses[pid] = asyncio.get_running_loop().create_future()
                 server.answers.pop(number).set_result(pid)
             case {"id": number, "error": reason}:
                 server.answers.pop(number).set_exception(RuntimeError(str(reason)))
-            case {"exit": pid, "status": status}:
-                future = self._statuses.setdefault(pid, asyncio.get_running_loop().create_future())
-                if not future.done():
-                    future.set_result(status)
+            case {"exit": pid, "status": status} if pid in server.workers:
+                server.workers.discard(pid)
+                self._statuses[pid].set_result(status)
+                if server.retired and not server.workers:
+                    server.writer.close()
 
     async def _request_fork(self, server: _Server, spec: LaunchSpec) -> int:
+        """The pid of a new worker. Raises RuntimeError when the server cannot, and then it certainly will not."""
         self._last_id += 1
         answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         server.answers[self._last_id] = answer
@@ -188,15 +216,22 @@ class WarmPool:
             "stderr": str(spec.stderr),
         }
         server.writer.write(json.dumps(request).encode() + b"\n")
-        await server.writer.drain()
+        done, _ = await asyncio.wait([answer], timeout=_FORK_TIMEOUT)
+        if not done:
+            server.child.kill()  # it may not start late what will have been started otherwise by then
+            await server.ended()  # it may have answered in the last moment
         return await answer
 
-    async def _drop(self, key: ServerKey) -> None:
-        server = self._servers.pop(key)
-        server.writer.close()
-        if server.listener is not None:
-            server.listener.cancel()
-        await asyncio.to_thread(_end, server.child)
+    async def _retire(self, server: _Server) -> None:
+        """Fork from it no more, and end it as soon as it owes nobody an exit status."""
+        for key in [key for key, known in self._servers.items() if known is server]:
+            del self._servers[key]
+        server.retired = True
+        if server.workers or any(not answer.done() for answer in server.answers.values()):
+            self._retired.add(server)
+        else:
+            server.writer.close()
+            await server.ended()
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
@@ -214,8 +249,23 @@ def _key(spec: LaunchSpec) -> ServerKey:
 
 def _fingerprint(spec: LaunchSpec) -> str:
     """Changes when code that a fork server imported has changed on disk."""
-    newest = max((entry.stat().st_mtime_ns for entry in _watched_files(spec)), default=0)
-    return str(newest)
+    seen = hashlib.sha256()
+    try:
+        for entry in sorted(_watched_files(spec)):
+            seen.update(f"{entry}:{entry.stat().st_mtime_ns}\n".encode())
+    except OSError:  # it is changing right now
+        return f"unknown at {time.monotonic_ns()}"
+    return seen.hexdigest()
+
+
+def _places_can_be_opened(spec: LaunchSpec) -> bool:
+    """A forked worker could not tell; the plain start can, with a reason."""
+    try:
+        for path in (spec.stdout, spec.stderr):
+            path.open("ab").close()
+    except OSError:
+        return False
+    return spec.run_dir.is_dir()
 
 
 def _watched_files(spec: LaunchSpec) -> Iterator[Path]:

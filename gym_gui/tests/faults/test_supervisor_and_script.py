@@ -16,7 +16,7 @@ from gym_gui.services.trainer.process_sweep import send_signal
 from gym_gui.tests.support.cleanrl_runs import (
     MODES,
     cleanrl_daemon,
-    fork_server_of,
+    fork_servers_of,
     identities,
     script_of,
     submit_script,
@@ -198,35 +198,36 @@ def test_a_deaf_script_is_killed_and_the_sentence_says_so(cases: dict[tuple[str,
 # ---- the daemon and the fork server die ------------------------------------------------------------------------
 
 
-def test_a_run_outlives_its_daemon_however_it_was_started(daemon: DaemonProcess, mode: str, tmp_path: Path) -> None:
-    gate = tmp_path / "gate"
-    run_id = submit_script(daemon, "obedient", total_timesteps=50, gate=str(gate))
-    case = _training(daemon, mode, run_id, "kill daemon")
-    daemon.kill()
+def outlive_the_daemon(case: Case, gate: Path) -> None:
+    """Kill the daemon, start the next one, and see the run adopted and completed."""
+    case.daemon.kill()
     assert all(process.is_alive() for process in case.family)
-    daemon.start()
-    assert daemon.client.run(run_id).pid == case.family[0].pid
+    case.daemon.start()
+    assert case.daemon.client.run(case.run_id).pid == case.family[0].pid
     gate.touch()
     run = case.ending()
     assert (run.outcome, run.reason, run.attempt) == ("completed", "completed 50 steps", 1)
-    assert steps_of(daemon, run_id) == list(range(1, 51))
+    assert steps_of(case.daemon, case.run_id) == list(range(1, 51))
 
 
-def test_a_warm_run_outlives_its_fork_server_and_the_next_one_starts_cold(
+@pytest.mark.parametrize("mode", ["cold"], indirect=True, scope="module")
+def test_a_run_outlives_its_daemon(daemon: DaemonProcess, mode: str, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    run_id = submit_script(daemon, "obedient", total_timesteps=50, gate=str(gate))
+    outlive_the_daemon(_training(daemon, mode, run_id, "kill daemon"), gate)
+
+
+@pytest.mark.parametrize("mode", ["warm"], indirect=True, scope="module")
+def test_a_warm_run_outlives_its_fork_server_and_then_its_daemon(
     daemon: DaemonProcess, mode: str, tmp_path: Path
 ) -> None:
-    if mode == "cold":
-        return  # there is no fork server to kill
+    """One run for both: without its fork server the next run starts cold."""
     gate = tmp_path / "gate"
-    first = submit_script(daemon, "obedient", total_timesteps=50, gate=str(gate))
-    _training(daemon, mode, first, "kill fork server")
-    server = fork_server_of(daemon)
+    run_id = submit_script(daemon, "obedient", total_timesteps=50, gate=str(gate))
+    case = _training(daemon, mode, run_id, "kill fork server and daemon")
+    (server,) = fork_servers_of(daemon)
     send_signal(server, signal.SIGKILL)
     wait_for("the fork server to be gone", lambda: not server.is_alive())
-    second = submit_script(daemon, "obedient", total_timesteps=5)
-    run = daemon.wait_over(second)
-    assert (run.outcome, run.start_mode) == ("completed", "cold"), run.reason
-    gate.touch()
-    run = daemon.wait_over(first)
-    assert (run.outcome, run.reason, run.start_mode) == ("completed", "completed 50 steps", "warm")
-    assert steps_of(daemon, first) == list(range(1, 51))
+    following = daemon.wait_over(submit_script(daemon, "obedient", total_timesteps=5))
+    assert (following.outcome, following.start_mode) == ("completed", "cold"), following.reason
+    outlive_the_daemon(case, gate)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from gym_gui.services.trainer.process_sweep import send_signal
 from gym_gui.tests.support.daemon_process import DaemonProcess, wait_for
 from gym_gui.tests.support.fault_tools import processes_using, worker_of
 from gym_gui.tests.support.history import check_history
@@ -25,6 +27,8 @@ def cleanrl_daemon(home: Path, mode: str) -> Iterator[DaemonProcess]:
     try:
         yield daemon.start()
     finally:
+        for server in fork_servers_of(daemon):
+            send_signal(server, signal.SIGKILL)  # one that still imports would notice its daemon's end seconds later
         daemon.clean_up()
         wait_for("every process of this daemon to end", lambda: not processes_using(home))
     with closing(daemon.registry()) as registry:
@@ -72,15 +76,18 @@ def children_of(parent: int) -> list[ProcessIdentity]:
     return [child for child in children if child is not None]
 
 
-def fork_server_of(daemon: DaemonProcess) -> ProcessIdentity:
-    """The fork server is the daemon's child; what it forks looks the same but is not."""
-    assert daemon.process is not None
-    (server,) = (child for child in children_of(daemon.process.pid) if b"fork_server" in _command(child.pid))
-    return server
+def fork_servers_of(daemon: DaemonProcess) -> list[ProcessIdentity]:
+    """Fork servers are the daemon's children; what they fork looks the same but is not."""
+    if daemon.process is None or daemon.process.poll() is not None:
+        return []
+    return [child for child in children_of(daemon.process.pid) if b"fork_server" in _command(child.pid)]
 
 
 def _command(pid: int) -> bytes:
-    return Path(f"/proc/{pid}/cmdline").read_bytes()
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""  # it ended just now
 
 
 def identities(pids: Iterable[int]) -> list[ProcessIdentity]:

@@ -1,0 +1,514 @@
+"""Deep Q-learning for discrete actions, in one file.
+
+    python cleanrl_worker/cleanrl/dqn.py --env-id CartPole-v1 --total-timesteps 100000
+
+Flag names, defaults and TensorBoard tags are CleanRL's. An action is chosen in numpy on the parameters' own
+memory, and the network is small enough for its backward pass to be written out: the gradients that autograd
+would find, in half the time. An episode that met a time limit is not treated as terminated: the value of the
+state it was cut off in still counts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+import sys
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+import torch
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from cleanrl_worker.arguments import parse
+from cleanrl_worker.checkpoints import CheckpointError, describe_space
+from cleanrl_worker.session import TrainingSession, UsageError
+from cleanrl_worker.training_state import TrainingState
+
+
+@dataclass
+class Args:
+    exp_name: str = "dqn"
+    """Name of the experiment, part of the run directory's name."""
+    seed: int = 1
+    """Seed of environments, networks and sampling; the same seed gives the same run."""
+    torch_deterministic: bool = True
+    """Ask cuDNN for deterministic kernels."""
+    cuda: bool = False
+    """Train on the GPU; for networks this small the CPU is usually faster."""
+    track: bool = False
+    """Send the run to Weights & Biases (not available in this version)."""
+    wandb_project_name: str = "cleanRL"
+    """Project that a tracked run belongs to."""
+    wandb_entity: str | None = None
+    """Team or user that owns the project of a tracked run."""
+    capture_video: bool = False
+    """Record videos of the agent (not available in this version)."""
+    save_model: bool = False
+    """Understood for CleanRL's sake; the last checkpoint always holds the network."""
+    upload_model: bool = False
+    """Send the network to the Hugging Face Hub (not available in this version)."""
+    hf_entity: str = ""
+    """User or organisation that an uploaded network would belong to."""
+
+    env_id: str = "CartPole-v1"
+    """Gymnasium id of an environment with discrete actions and box observations."""
+    total_timesteps: int = 500_000
+    """Environment steps in all, rounded up so that each environment makes the same number."""
+    learning_rate: float = 2.5e-4
+    """Step size of Adam."""
+    num_envs: int = 1
+    """How many environments are stepped side by side; all other flags still count single steps."""
+    buffer_size: int = 10_000
+    """Transitions that the replay buffer holds, rounded down to a multiple of num-envs."""
+    gamma: float = 0.99
+    """Discount: what a reward is still worth one step later."""
+    tau: float = 1.0
+    """How much of the network the target network takes over at each of its updates; 1 copies it."""
+    target_network_frequency: int = 500
+    """Environment steps between updates of the target network."""
+    batch_size: int = 128
+    """Transitions drawn from the buffer for each gradient step."""
+    start_e: float = 1.0
+    """Share of random actions at the start."""
+    end_e: float = 0.05
+    """Share of random actions once exploration has been lowered."""
+    exploration_fraction: float = 0.5
+    """Part of the run over which the share of random actions falls from start-e to end-e."""
+    learning_starts: int = 10_000
+    """Environment steps that only fill the buffer, before the first gradient step."""
+    train_frequency: int = 10
+    """Environment steps between gradient steps."""
+
+    torch_threads: int = 1
+    """CPU threads for PyTorch; more than one slows networks this small down."""
+    checkpoint_every: int = 100_000
+    """Environment steps between checkpoints; 0 writes only the one at the end."""
+    save_buffer: bool = True
+    """Keep the replay buffer in checkpoints; without it a resumed run fills it anew."""
+    resume: str | None = None
+    """Checkpoint to go on from, exactly as if the run had never stopped; flags not given are as they were."""
+    warm_start: str | None = None
+    """Checkpoint whose networks to begin with; everything else starts anew."""
+
+
+COUNTS = (
+    "total_timesteps",
+    "num_envs",
+    "buffer_size",
+    "target_network_frequency",
+    "batch_size",
+    "train_frequency",
+    "torch_threads",
+)
+NOT_NEGATIVE = ("seed", "learning_starts", "checkpoint_every")
+POSITIVE = ("learning_rate",)
+FRACTIONS = ("gamma", "tau", "start_e", "end_e", "exploration_fraction")
+LOG_EVERY = 100  # environment steps
+
+
+def check(args: Args) -> None:
+    """Raise UsageError for the first argument that cannot work."""
+    for name, value in dataclasses.asdict(args).items():
+        flag = "--" + name.replace("_", "-")
+        if name in COUNTS:
+            require(value >= 1, f"{flag} must be at least 1, got {value}.")
+        elif name in NOT_NEGATIVE:
+            require(value >= 0, f"{flag} must be 0 or more, got {value}.")
+        elif name in POSITIVE:
+            require(0 < value < math.inf, f"{flag} must be more than 0, got {value}.")
+        elif name in FRACTIONS:
+            require(0 <= value <= 1, f"{flag} must be from 0 to 1, got {value}.")
+    require(args.end_e <= args.start_e, f"--end-e must be at most start-e ({args.start_e}), got {args.end_e}.")
+    require(
+        args.buffer_size >= args.num_envs,
+        f"--buffer-size must be at least num-envs ({args.num_envs}), got {args.buffer_size}.",
+    )
+    require(not args.track, "--track is not available in this version; leave it out and use TensorBoard.")
+    require(not args.capture_video, "--capture-video is not available in this version; leave it out.")
+    require(not args.upload_model, "--upload-model is not available in this version; leave it out.")
+    require(
+        not args.cuda or torch.cuda.is_available(),
+        "--cuda was asked for, but PyTorch finds no CUDA device; leave it out to train on the CPU.",
+    )
+
+
+def require(condition: bool, sentence: str) -> None:
+    if not condition:
+        raise UsageError(sentence)
+
+
+def make_envs(args: Args) -> SyncVectorEnv:
+    """The environments, checked for what this algorithm can handle.
+
+    SAME_STEP: a finished environment is reset within the step that finished it, so every step is a real
+    transition, and the observation the episode ended in arrives as `final_obs`.
+    """
+    try:
+        envs = SyncVectorEnv(
+            [lambda: gym.make(args.env_id) for _ in range(args.num_envs)],
+            copy=False,
+            autoreset_mode=AutoresetMode.SAME_STEP,
+        )
+    except gym.error.UnregisteredEnv as error:
+        from mosaic_protocol.suggest import did_you_mean
+
+        hint = did_you_mean(args.env_id, gym.registry)
+        raise UsageError(f"There is no environment {args.env_id!r}{hint}") from error
+    except (gym.error.Error, ImportError) as error:
+        raise UsageError(f"{args.env_id} cannot be made here: {' '.join(str(error).split())}") from error
+    action_space, observation_space = envs.single_action_space, envs.single_observation_space
+    others = "sac_continuous_action, td3_continuous_action or ppo_continuous_action"
+    require(
+        isinstance(action_space, gym.spaces.Discrete),
+        f"dqn needs a discrete action space; {args.env_id} has {brief(action_space)}. Try {others}.",
+    )
+    require(
+        isinstance(observation_space, gym.spaces.Box),
+        f"dqn needs a Box observation space; {args.env_id} has {brief(observation_space)}.",
+    )
+    return envs
+
+
+def brief(space: gym.Space[Any]) -> str:
+    return f"Box{space.shape}" if isinstance(space, gym.spaces.Box) else str(space)
+
+
+Layers = list[tuple[Tensor, Tensor]]
+
+
+class QNetwork(nn.Module):
+    """The value of each action, from two hidden layers of 120 and 84 rectified units.
+
+    Its parameters lie in one vector and want no gradients of autograd: the learner finds them itself.
+    """
+
+    def __init__(self, observation_size: int, action_count: int) -> None:
+        super().__init__()
+        self.network = nn.Sequential(
+            nn.Linear(observation_size, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, action_count)
+        ).requires_grad_(False)
+
+    def forward(self, observations: Tensor) -> Tensor:
+        return self.network(observations)
+
+    def as_vector(self) -> Tensor:
+        """Lay the parameters out as one vector that they are views of from here on."""
+        vector = nn.utils.parameters_to_vector(self.parameters())
+        nn.utils.vector_to_parameters(vector, self.parameters())
+        return vector
+
+    def layers_in(self, vector: Tensor) -> Layers:
+        """Views of a vector in the shapes of this network's (weight, bias) pairs."""
+        parameters = list(self.parameters())
+        pieces = vector.split([parameter.numel() for parameter in parameters])
+        views = [piece.view_as(parameter) for piece, parameter in zip(pieces, parameters, strict=True)]
+        return list(zip(views[::2], views[1::2], strict=True))
+
+    def arrays(self) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+        """(transposed weight, bias) of each layer: views, where the parameters are in main memory."""
+        arrays = [parameter.cpu().numpy() for parameter in self.parameters()]
+        return [(weight.T, bias) for weight, bias in zip(arrays[::2], arrays[1::2], strict=True)]
+
+
+class Batch(NamedTuple):
+    """Transitions drawn from the buffer, one a row."""
+
+    observations: Tensor
+    next_observations: Tensor
+    actions: Tensor
+    rewards: Tensor
+    terminated: Tensor
+
+
+class ReplayBuffer:
+    """The newest transitions, each packed into one row of a matrix so that a batch is a single gather.
+
+    A row is: observation, next observation, action, reward, whether the episode terminated there.
+    """
+
+    def __init__(self, capacity: int, observation_size: int, num_envs: int, saved: bool) -> None:
+        self.capacity = capacity // num_envs * num_envs  # so that the rows of one step never wrap around
+        self.rows = torch.zeros(self.capacity, 2 * observation_size + 3)
+        self.array = self.rows.numpy()  # the same memory: single rows are written faster through numpy
+        self.size, self.saved = observation_size, saved
+        self.position = self.filled = 0
+
+    def add(
+        self,
+        observations: NDArray[np.float32],
+        next_observations: NDArray[np.float32],
+        actions: NDArray[np.int64],
+        rewards: NDArray[np.float64],
+        terminated: NDArray[np.bool_],
+    ) -> None:
+        """Store one step of every environment in place of the oldest."""
+        end = self.position + len(actions)
+        rows, size = self.array[self.position : end], self.size
+        rows[:, :size] = observations
+        rows[:, size:-3] = next_observations
+        rows[:, -3], rows[:, -2], rows[:, -1] = actions, rewards, terminated
+        self.filled = max(self.filled, end)
+        self.position = end % self.capacity
+
+    def sample(self, count: int, device: torch.device) -> Batch:
+        """Draw rows, each as likely as any other, with replacement."""
+        rows = self.rows.index_select(0, torch.randint(self.filled, (count,))).to(device)
+        observations, next_observations = rows[:, : self.size], rows[:, self.size : -3]
+        return Batch(observations, next_observations, rows[:, -3:-2].long(), rows[:, -2], rows[:, -1])
+
+    @property
+    def contents(self) -> dict[str, Any]:
+        """What a checkpoint keeps; no rows unless they are to be saved."""
+        kept = self.filled if self.saved else 0
+        return {"capacity": self.capacity, "position": self.position if kept else 0, "rows": self.rows[:kept]}
+
+    @contents.setter
+    def contents(self, kept: dict[str, Any]) -> None:
+        if kept["capacity"] != self.capacity:
+            sizes = f"{kept['capacity']:,} transitions, this run's for {self.capacity:,}"
+            raise ValueError(f"its replay buffer has room for {sizes}; leave --buffer-size as it was")
+        self.position, self.filled = kept["position"], len(kept["rows"])
+        self.rows[: self.filled] = kept["rows"]
+
+    def __str__(self) -> str:
+        megabytes = self.rows[: self.filled].nbytes / 1e6
+        return f"{self.filled:,} transitions, {megabytes:.1f} MB"
+
+
+class Collector:
+    """Steps the environments and fills the buffer."""
+
+    PARTS = ("random", "global_step", "observation", "returns", "lengths")
+
+    def __init__(self, envs: SyncVectorEnv, session: TrainingSession, buffer: ReplayBuffer, seed: int) -> None:
+        space = envs.single_action_space
+        assert isinstance(space, gym.spaces.Discrete)
+        self.action_count, self.first_action = int(space.n), int(space.start)
+        self.envs, self.session, self.buffer = envs, session, buffer
+        self.random = np.random.default_rng(seed)
+        self.global_step = 0
+        first_observation, _ = envs.reset(seed=seed)
+        self.observation = self._flat(first_observation)
+        self.returns = np.zeros(envs.num_envs)
+        self.lengths = np.zeros(envs.num_envs, dtype=np.int64)
+
+    def _flat(self, observations: NDArray[Any]) -> NDArray[np.float32]:
+        return np.array(observations, dtype=np.float32).reshape(self.envs.num_envs, -1)
+
+    def step(self, layers: list[tuple[NDArray[np.float32], NDArray[np.float32]]], epsilon: float) -> None:
+        """Act once in every environment, at random with probability `epsilon`, and store what happened."""
+        draws = self.random.random((2, self.envs.num_envs))
+        at_random = draws[0] < epsilon
+        action = (draws[1] * self.action_count).astype(np.int64)
+        if not at_random.all():
+            action = np.where(at_random, action, best_actions(layers, self.observation))
+        observation, reward, terminated, truncated, info = self.envs.step(action + self.first_action)
+        self.global_step += self.envs.num_envs
+        self.returns += reward
+        self.lengths += 1
+        following = reached = self._flat(observation)
+        if "final_obs" in info:
+            reached = following.copy()
+            for env in np.flatnonzero(terminated | truncated):
+                reached[env] = np.asarray(info["final_obs"][env]).reshape(-1)
+                self._end_episode(env, epsilon)
+        self.buffer.add(self.observation, reached, action, reward, terminated)
+        self.observation = following
+
+    def _end_episode(self, env: np.intp, epsilon: float) -> None:
+        ended = {
+            "charts/episodic_return": self.returns[env],
+            "charts/episodic_length": self.lengths[env],
+            "charts/epsilon": epsilon,
+        }
+        self.session.scalars(self.global_step, ended)
+        self.returns[env], self.lengths[env] = 0.0, 0
+
+
+def best_actions(
+    layers: list[tuple[NDArray[np.float32], NDArray[np.float32]]], observation: NDArray[np.float32]
+) -> NDArray[np.int64]:
+    """The action of highest value for each row."""
+    hidden_1, hidden_2, last = layers
+    hidden = np.maximum(observation @ hidden_1[0] + hidden_1[1], 0)
+    hidden = np.maximum(hidden @ hidden_2[0] + hidden_2[1], 0)
+    return (hidden @ last[0] + last[1]).argmax(axis=1)
+
+
+def exploration(args: Args, step: int) -> float:
+    """The share of random actions: falls linearly from start_e to end_e, then stays."""
+    duration = args.exploration_fraction * args.total_timesteps
+    progress = min(step / duration, 1.0) if duration else 1.0
+    return args.start_e + progress * (args.end_e - args.start_e)
+
+
+def multiples_passed(every: int, before: int, after: int) -> int:
+    """How many multiples of `every` lie in (before, after]: what is due, however many steps one loop makes."""
+    return after // every - before // every
+
+
+def targets_of(rewards: Tensor, terminated: Tensor, next_values: Tensor, gamma: float) -> Tensor:
+    """What the chosen actions should have been worth; a terminated episode has no future."""
+    return torch.addcmul(rewards, 1 - terminated, next_values.amax(dim=1), value=gamma)
+
+
+class Learner:
+    """Gradient steps for a network whose parameters, gradients and moments are one vector each.
+
+    Backward pass and Adam are written out: the bookkeeping of autograd and `torch.optim` takes longer than the
+    arithmetic for networks this small.
+    """
+
+    PARTS = ("steps", "mean", "mean_square")
+
+    def __init__(self, q_network: QNetwork, target_network: QNetwork, args: Args) -> None:
+        self.args, self.target_network = args, target_network
+        self.vector, self.target_vector = q_network.as_vector(), target_network.as_vector()
+        self.layers = q_network.layers_in(self.vector)
+        self.gradient = torch.zeros_like(self.vector)
+        self.layer_gradients = q_network.layers_in(self.gradient)
+        self.steps = 0
+        self.mean, self.mean_square = torch.zeros_like(self.vector), torch.zeros_like(self.vector)
+        self.follow(1.0)
+
+    def follow(self, tau: float) -> None:
+        """Move the target network towards the network."""
+        self.target_vector.lerp_(self.vector, tau)
+
+    def step(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """One gradient step on the mean squared error; returns (error, mean value of the chosen actions)."""
+        targets = targets_of(batch.rewards, batch.terminated, self.target_network(batch.next_observations), self.args.gamma)
+        activations = self.activations(batch.observations)
+        values = activations[-1]
+        chosen = values.gather(1, batch.actions).squeeze(1)
+        errors = chosen - targets
+        slopes = torch.zeros_like(values).scatter_(1, batch.actions, (2 / len(errors) * errors).unsqueeze(1))
+        self.propagate(activations, slopes)
+        self.descend()
+        return errors.square().mean(), chosen.mean()
+
+    def activations(self, observations: Tensor) -> list[Tensor]:
+        """What enters each layer, and last what leaves the network."""
+        found = [observations]
+        for weight, bias in self.layers:
+            entering = found[-1].relu_() if len(found) > 1 else observations
+            found.append(torch.addmm(bias, entering, weight.t()))
+        return found
+
+    def propagate(self, activations: list[Tensor], slopes: Tensor) -> None:
+        """Fill the gradient, given the slope of the loss in each output of the network."""
+        for number in reversed(range(len(self.layers))):
+            entering = activations[number]
+            weight_gradient, bias_gradient = self.layer_gradients[number]
+            torch.mm(slopes.t(), entering, out=weight_gradient)
+            torch.sum(slopes, dim=0, out=bias_gradient)
+            if number:
+                slopes = (slopes @ self.layers[number][0]).mul_(entering > 0)
+
+    def descend(self, beta_1: float = 0.9, beta_2: float = 0.999, epsilon: float = 1e-8) -> None:
+        """Adam's step along the gradient that is there."""
+        self.steps += 1
+        self.mean.lerp_(self.gradient, 1 - beta_1)
+        self.mean_square.mul_(beta_2).addcmul_(self.gradient, self.gradient, value=1 - beta_2)
+        root = self.mean_square.sqrt().div_(math.sqrt(1 - beta_2**self.steps)).add_(epsilon)
+        self.vector.addcdiv_(self.mean, root, value=-self.args.learning_rate / (1 - beta_1**self.steps))
+
+    def require_finite(self) -> None:
+        """Raise FloatingPointError when the network is lost."""
+        if not self.vector.isfinite().all():
+            raise FloatingPointError("The loss is no longer finite; a lower --learning-rate may help.")
+
+
+def seed_everything(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def train(args: Args, envs: SyncVectorEnv, session: TrainingSession) -> None:
+    torch.set_num_threads(args.torch_threads)
+    seed_everything(args.seed)
+    torch.backends.cudnn.deterministic = args.torch_deterministic
+    device = torch.device("cuda" if args.cuda else "cpu")
+    space = envs.single_action_space
+    assert isinstance(space, gym.spaces.Discrete) and envs.single_observation_space.shape is not None
+    sizes = math.prod(envs.single_observation_space.shape), int(space.n)
+    q_network, target_network = QNetwork(*sizes).to(device), QNetwork(*sizes).to(device)
+    learner = Learner(q_network, target_network, args)
+    buffer = ReplayBuffer(args.buffer_size, sizes[0], args.num_envs, args.save_buffer)
+    collector = Collector(envs, session, buffer, args.seed)
+    spaces = {"observation": describe_space(envs.single_observation_space), "action": describe_space(space)}
+
+    state = TrainingState()
+    state.module("q_network", q_network)
+    state.module("target_network", target_network)
+    state.attributes("learner", learner, *Learner.PARTS)
+    state.attributes("collector", collector, *Collector.PARTS)
+    state.attributes("buffer", buffer, "contents")
+    state.envs("envs", envs)
+    session.restore(state, args.resume, args.warm_start)
+    resumed_at = saved_at = collector.global_step
+
+    def save(*, required: bool) -> int:
+        learner.require_finite()
+        step = collector.global_step
+        path = session.save_checkpoint(step, *state.capture(), spaces, required=required)
+        if path is not None and args.save_buffer:
+            print(f"The checkpoint at step {step:,} includes the replay buffer: {buffer}.", flush=True)
+        return step
+
+    steps = math.ceil(args.total_timesteps / args.num_envs) * args.num_envs
+    rows_needed = min(args.learning_starts, buffer.capacity)  # counts after a resume without the buffer
+    if args.learning_starts >= steps:
+        print(f"Nothing will be learned: --learning-starts is {args.learning_starts:,}, the run ends before.")
+    session.begin(steps)
+    layers = q_network.arrays()
+    while collector.global_step < steps:
+        before = collector.global_step
+        session.safe_point(before)
+        if session.stop_requested:
+            break
+        collector.step(layers, exploration(args, before))
+        now = collector.global_step
+        if now > args.learning_starts and buffer.filled >= rows_needed:
+            for _ in range(due := multiples_passed(args.train_frequency, before, now)):
+                loss, values = learner.step(buffer.sample(args.batch_size, device))
+            if due and args.cuda:
+                layers = q_network.arrays()
+            if due and multiples_passed(LOG_EVERY, before, now):
+                learner.require_finite()
+                speed = (now - resumed_at) / session.seconds_running
+                logged = {"losses/td_loss": loss, "losses/q_values": values, "charts/SPS": speed}
+                session.scalars(now, logged)
+            if multiples_passed(args.target_network_frequency, before, now):
+                learner.follow(args.tau)
+        interval_over = 0 < args.checkpoint_every <= now - saved_at
+        if now < steps and (session.checkpoint_requested or interval_over):  # the last one may not fail
+            saved_at = save(required=False)
+    if saved_at < collector.global_step or collector.global_step == 0:
+        save(required=True)
+
+
+def main() -> int:
+    try:
+        args = parse(Args, "Train with DQN on an environment with discrete actions.")
+        check(args)
+        with closing(make_envs(args)) as envs, TrainingSession.open(dataclasses.asdict(args), "dqn") as session:
+            train(args, envs, session)
+    except UsageError as error:
+        print(f"dqn: {error}", file=sys.stderr)
+        return 2
+    except (FloatingPointError, CheckpointError) as error:
+        print(f"dqn: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,372 @@
+"""Warm starts may fail at any time: then workers are spawned instead, and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.register_assert_rewrite("gym_gui.tests.executor_conformance")
+
+from gym_gui.services.trainer import warm_pool  # noqa: E402
+from gym_gui.services.trainer.executor import LaunchSpec  # noqa: E402
+from gym_gui.services.trainer.process import LocalExecutor  # noqa: E402
+from gym_gui.services.trainer.warm_pool import WarmPool  # noqa: E402
+from gym_gui.tests.executor_conformance import AT_ONCE, HANG_GUARD, PROBE, ROOT, Lab  # noqa: E402
+from mosaic_protocol.process_identity import ProcessIdentity, stat_fields  # noqa: E402
+
+
+def servers() -> list[ProcessIdentity]:
+    """The living fork servers that this test process has started."""
+    found = []
+    for entry in os.listdir("/proc"):
+        fields = stat_fields(int(entry)) if entry.isdecimal() else None
+        if fields is None or int(fields[1]) != os.getpid():
+            continue
+        if b"mosaic_protocol.fork_server" in Path(f"/proc/{entry}/cmdline").read_bytes():
+            found.append(ProcessIdentity.of(int(entry)))
+    return [identity for identity in found if identity is not None]
+
+
+def environment_of(process: ProcessIdentity) -> bytes:
+    return Path(f"/proc/{process.pid}/environ").read_bytes()
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    made = Lab(tmp_path)
+    yield made
+    made.clean_up()
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    """A copy of the probe's code that a test may change."""
+    shutil.copytree(PROBE / "probe_worker", tmp_path / "code" / "probe_worker")
+    return tmp_path / "code" / "probe_worker"
+
+
+@pytest.fixture
+async def pool(tmp_path: Path) -> AsyncIterator[WarmPool]:
+    made = WarmPool(tmp_path / "fork_server.log")
+    yield made
+    await made.close()
+    assert servers() == [], "a pool that is closed leaves no server"
+
+
+@pytest.fixture
+async def executor(pool: WarmPool) -> AsyncIterator[LocalExecutor]:
+    made = LocalExecutor(pool)
+    yield made
+    await made.close()
+
+
+def spec_of(lab: Lab, sources: Path, *argv: str, **changes: Any) -> LaunchSpec:
+    return lab.spec(*argv, env={"PYTHONPATH": os.pathsep.join([str(sources.parent), str(ROOT)])}, **changes)
+
+
+async def warmed(pool: WarmPool, spec: LaunchSpec) -> ProcessIdentity:
+    await pool.prepare(spec)
+    assert await pool.wait_ready(spec, HANG_GUARD), pool._log_file.read_text()
+    (server,) = servers()
+    return server
+
+
+async def gone(lab: Lab, process: ProcessIdentity) -> None:
+    await lab.until(f"process {process.pid} to end", lambda: not process.is_alive())
+
+
+# ---- having a server -----------------------------------------------------------------------------
+
+
+async def test_without_a_server_there_is_no_warm_start(pool: WarmPool, lab: Lab) -> None:
+    assert await pool.fork(lab.spec("hold")) is None
+    assert not await pool.wait_ready(lab.spec("hold"))
+    assert pool.states() == {}
+
+
+async def test_a_worker_that_offers_no_warm_up_gets_no_server(pool: WarmPool, lab: Lab) -> None:
+    await pool.prepare(replace(lab.spec("hold"), warm_module=""))
+    assert servers() == []
+
+
+async def test_warm_starts_can_be_switched_off(tmp_path: Path, lab: Lab) -> None:
+    pool = WarmPool(tmp_path / "log", enabled=False)
+    await pool.prepare(lab.spec("hold"))
+    assert servers() == []
+    assert await pool.fork(lab.spec("hold")) is None
+
+
+async def test_preparing_does_not_wait_and_a_start_meanwhile_is_cold(
+    pool: WarmPool, executor: LocalExecutor, lab: Lab, sources: Path
+) -> None:
+    (sources / "warm_up.py").write_text("import time\ndef warm_up(): time.sleep(600)\n")
+    spec = spec_of(lab, sources, "leave", "4")
+    await asyncio.wait_for(pool.prepare(spec), AT_ONCE)
+    assert list(pool.states().values()) == ["warming up"]
+    started = await executor.start(spec)
+    assert started.mode == "cold"
+
+
+async def test_preparing_many_times_at_once_makes_one_server(pool: WarmPool, lab: Lab) -> None:
+    await asyncio.gather(*(pool.prepare(lab.spec("hold")) for _ in range(5)))
+    assert len(servers()) == 1
+    await pool.prepare(lab.spec("hold"))
+    assert len(servers()) == 1
+
+
+async def test_a_ready_server_says_so(pool: WarmPool, lab: Lab) -> None:
+    spec = lab.spec("hold")
+    await warmed(pool, spec)
+    assert pool.states() == {f"probe_worker.warm_up ({spec.python})": "ready"}
+
+
+async def test_a_server_knows_nothing_of_the_run_that_it_was_prepared_after(pool: WarmPool, lab: Lab) -> None:
+    spec = lab.spec("hold", env={"MOSAIC_LAUNCH_TOKEN": "secret", "OTHER": "kept"})
+    server = await warmed(pool, spec)
+    environment = environment_of(server)
+    assert b"OTHER=kept" in environment
+    for private in (b"secret", b"MOSAIC_RUN_ID", b"MOSAIC_RUN_DIR", b"MOSAIC_ATTEMPT"):
+        assert private not in environment
+
+
+async def test_an_interpreter_that_does_not_exist_is_no_error_while_preparing(pool: WarmPool, lab: Lab) -> None:
+    await pool.prepare(replace(lab.spec("hold"), python=Path("/no/such/python")))
+    assert servers() == []
+
+
+# ---- losing it -----------------------------------------------------------------------------------
+
+
+async def test_closing_ends_the_server_and_not_the_workers(tmp_path: Path, lab: Lab) -> None:
+    pool = WarmPool(tmp_path / "log")
+    server = await warmed(pool, lab.spec())
+    handle = await lab.holding(LocalExecutor(pool))
+    await pool.close()
+    assert not server.is_alive()
+    assert handle.process.is_alive()
+
+
+async def test_closing_ends_a_server_that_is_still_warming_up(tmp_path: Path, lab: Lab, sources: Path) -> None:
+    (sources / "warm_up.py").write_text("import time\ndef warm_up(): time.sleep(600)\n")
+    pool = WarmPool(tmp_path / "log")
+    await pool.prepare(spec_of(lab, sources))
+    assert len(servers()) == 1
+    await asyncio.wait_for(pool.close(), HANG_GUARD)
+    assert servers() == []
+
+
+async def test_when_the_server_dies_ends_are_unknown_and_starts_are_cold(
+    pool: WarmPool, executor: LocalExecutor, lab: Lab
+) -> None:
+    server = await warmed(pool, lab.spec())
+    handle = await lab.holding(executor)
+    os.kill(server.pid, signal.SIGKILL)
+    await gone(lab, server)
+    assert handle.process.is_alive()
+    await executor.kill_all(handle)
+    assert await asyncio.wait_for(executor.wait(handle), HANG_GUARD) is None
+    spec = lab.spec("leave", "3", name="second")
+    started = await executor.start(spec)
+    assert started.mode == "cold"
+
+
+async def test_a_server_that_died_is_replaced_by_the_next_preparation(
+    pool: WarmPool, executor: LocalExecutor, lab: Lab
+) -> None:
+    server = await warmed(pool, lab.spec())
+    os.kill(server.pid, signal.SIGKILL)
+    await lab.until("the death to be noticed", lambda: "ready" not in pool.states().values())
+    assert await warmed(pool, lab.spec()) != server
+    handle = await lab.start(executor, lab.spec("leave", "3"))
+    assert await executor.wait(handle) == 3
+
+
+async def test_a_server_that_hangs_costs_some_time_and_starts_no_worker_twice(
+    pool: WarmPool, executor: LocalExecutor, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm_pool, "_FORK_TIMEOUT", 0.2)
+    server = await warmed(pool, lab.spec())
+    os.kill(server.pid, signal.SIGSTOP)
+    spec = lab.spec("leave", "3")
+    starting = [executor.start(spec), executor.start(lab.spec("leave", "4", name="second"))]
+    started = await asyncio.wait_for(asyncio.gather(*starting), HANG_GUARD)
+    assert [one.mode for one in started] == ["cold", "cold"]
+    assert not server.is_alive(), "it could still fork the worker that was asked of it"
+
+
+# ---- stale code ----------------------------------------------------------------------------------
+
+
+def _edit(sources: Path) -> None:
+    (sources / "cli.py").write_text((sources / "cli.py").read_text() + "\n# changed\n")
+
+
+def _put_back_an_older_file(sources: Path) -> None:
+    _edit(sources)
+    os.utime(sources / "cli.py", (1e9, 1e9))
+
+
+def _add(sources: Path) -> None:
+    (sources / "more").mkdir()
+    (sources / "more" / "module.py").touch()
+    os.utime(sources / "more" / "module.py", (1e9, 1e9))
+
+
+def _remove(sources: Path) -> None:
+    (sources / "spare.py").unlink()
+
+
+@pytest.mark.parametrize("change", [_edit, _put_back_an_older_file, _add, _remove])
+async def test_a_server_with_old_code_is_not_used(pool: WarmPool, lab: Lab, sources: Path, change: Any) -> None:
+    (sources / "spare.py").touch()
+    os.utime(sources / "spare.py", (1e9, 1e9))
+    spec = spec_of(lab, sources, "hold")
+    server = await warmed(pool, spec)
+    change(sources)
+    assert await asyncio.gather(*(pool.fork(spec) for _ in range(4))) == [None] * 4
+    await gone(lab, server)
+    assert await warmed(pool, spec) != server
+
+
+async def test_a_preparation_replaces_a_server_with_old_code(pool: WarmPool, lab: Lab, sources: Path) -> None:
+    spec = spec_of(lab, sources, "hold")
+    server = await warmed(pool, spec)
+    _edit(sources)
+    assert await warmed(pool, spec) != server
+
+
+async def test_a_server_with_old_code_still_tells_how_its_workers_end(
+    pool: WarmPool, executor: LocalExecutor, lab: Lab, sources: Path
+) -> None:
+    """People edit code while runs go on; those runs must not lose their outcome."""
+    server = await warmed(pool, spec_of(lab, sources))
+    handle = await lab.start(executor, spec_of(lab, sources, "hold"))
+    _edit(sources)
+    assert await pool.fork(spec_of(lab, sources, "hold", name="second")) is None
+    await executor.kill_all(handle)
+    assert await executor.wait(handle) == -signal.SIGKILL
+    await gone(lab, server)
+
+
+# ---- servers that cannot be ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("import threading\ndef warm_up(): threading.Thread(target=threading.Event().wait, daemon=True).start()\n", ""),
+        ("def warm_up(): raise ImportError('no such library')\n", "ImportError: no such library"),
+        ("no python at all\n", "SyntaxError"),
+    ],
+    ids=["threads", "failing", "no code"],
+)
+async def test_a_warm_up_that_cannot_be_is_tried_once_for_the_same_code(
+    pool: WarmPool, executor: LocalExecutor, lab: Lab, sources: Path, code: str, told: str
+) -> None:
+    good = (sources / "warm_up.py").read_text()
+    (sources / "warm_up.py").write_text(code)
+    spec = spec_of(lab, sources, "leave", "3")
+    await pool.prepare(spec)
+    assert not await pool.wait_ready(spec, HANG_GUARD)
+    assert told in (lab.folder / "fork_server.log").read_text()
+    await pool.prepare(spec)
+    assert list(pool.states().values()) == ["refused"], "importing it all again would only fail again"
+    await lab.until("the server to end", lambda: not servers())
+    assert (await executor.start(spec)).mode == "cold"
+    (sources / "warm_up.py").write_text(good)
+    await warmed(pool, spec)
+
+
+async def test_places_that_a_warm_worker_could_not_open_are_left_to_the_cold_start_to_tell(
+    pool: WarmPool, lab: Lab
+) -> None:
+    spec = lab.spec("hold")
+    await warmed(pool, spec)
+    assert await pool.fork(replace(spec, run_dir=Path("/no/such/folder"))) is None
+    assert await pool.fork(replace(spec, stderr=Path("/no/such/folder/log"))) is None
+    assert len(servers()) == 1, "nothing is wrong with the server"
+
+
+# ---- idle servers --------------------------------------------------------------------------------
+
+
+async def test_an_idle_server_is_ended(tmp_path: Path, lab: Lab) -> None:
+    pool = WarmPool(tmp_path / "log", idle_seconds=0.05)
+    try:
+        server = await warmed(pool, lab.spec())
+        await lab.until("some idle time", lambda: time.monotonic() - pool._servers[_only_key(pool)].used_at > 0.05)
+        await pool.drop_idle()
+        assert not server.is_alive()
+        assert pool.states() == {}
+        await warmed(pool, lab.spec())
+    finally:
+        await pool.close()
+
+
+async def test_a_server_in_use_is_kept(pool: WarmPool, lab: Lab) -> None:
+    server = await warmed(pool, lab.spec())
+    await pool.drop_idle()
+    assert server.is_alive()
+
+
+async def test_an_idle_server_still_tells_how_its_workers_end(tmp_path: Path, lab: Lab) -> None:
+    """A run may train for days after the last start of another one."""
+    pool = WarmPool(tmp_path / "log", idle_seconds=0.0)
+    executor = LocalExecutor(pool)
+    try:
+        server = await warmed(pool, lab.spec())
+        handle = await lab.holding(executor)
+        await pool.drop_idle()
+        await executor.kill_all(handle)
+        assert await executor.wait(handle) == -signal.SIGKILL
+        await gone(lab, server)
+    finally:
+        await pool.close()
+
+
+def _only_key(pool: WarmPool) -> tuple[str, str]:
+    (key,) = pool._servers
+    return key
+
+
+# ---- statuses ------------------------------------------------------------------------------------
+
+
+async def test_an_end_that_was_never_asked_for_is_not_told_for_a_later_process_with_the_same_pid(
+    pool: WarmPool, executor: LocalExecutor, lab: Lab
+) -> None:
+    await warmed(pool, lab.spec())
+    spec = lab.spec("leave", "3")
+    first = await pool.fork(spec)
+    assert first is not None
+    assert await pool.exit_status(first, HANG_GUARD) == 3
+    stale: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+    stale.set_result(99)
+    for pid in range(first, first + 2000):  # whatever number comes next has a stale status
+        pool._statuses[pid] = stale
+    handle = await lab.start(executor, lab.spec("leave", "4", name="second"))
+    assert await executor.wait(handle) == 4
+
+
+async def test_the_end_of_an_unknown_process_is_unknown_at_once(pool: WarmPool) -> None:
+    assert await asyncio.wait_for(pool.exit_status(1, HANG_GUARD), AT_ONCE) is None
+
+
+async def test_each_worker_is_told_after_the_fork_and_writes_where_it_should(
+    pool: WarmPool, executor: LocalExecutor, lab: Lab
+) -> None:
+    await warmed(pool, lab.spec())
+    handles = [await lab.start(executor, lab.spec("report", name=f"run-{number}")) for number in range(3)]
+    assert [await executor.wait(handle) for handle in handles] == [0, 0, 0]
+    told = [json.loads((handle.run_dir / "report.json").read_text()) for handle in handles]
+    assert [one["env"]["MOSAIC_RUN_ID"] for one in told] == [handle.run_id for handle in handles]
