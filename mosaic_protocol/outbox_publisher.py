@@ -73,6 +73,7 @@ class OutboxPublisher:
             await call.done_writing()
         finally:
             call.cancel()
+            self._forget_positions()
 
     def _forget_positions(self) -> None:
         """Nothing is assumed about what reached the daemon on an earlier connection."""

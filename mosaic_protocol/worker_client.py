@@ -27,7 +27,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -68,7 +68,7 @@ class WorkerContext:
     run_id: str
     run_dir: Path
     attempt: int
-    launch_token: str
+    launch_token: str = field(repr=False)
     home: Path
     target: str = DEFAULT_TARGET
 
@@ -197,8 +197,11 @@ class WorkerSession:
         self.lifecycle(events.RUN_STARTED)
 
     def metric(self, step: int, values: Mapping[str, float | None]) -> None:
+        """Journal scalars. Number types of other libraries are taken; what is no number is refused here, because in the
+        journal it would keep the daemon from reading on."""
+        row = {tag: None if value is None else float(value) for tag, value in values.items()}
         self.progress(step)
-        self.publish(events.MetricRow(step=step, values=dict(values)))
+        self.publish(events.MetricRow(step=self._step, values=row))
 
     def log(self, code: str, message: str, level: str = "INFO", **fields: Any) -> None:
         self.publish(events.LogRecord(code=code, message=message, level=level, fields=fields))
@@ -210,7 +213,7 @@ class WorkerSession:
 
     def progress(self, step: int, total: int | None = None, phase: str | None = None) -> None:
         """What the next heartbeat says. Cheap."""
-        self._step = step
+        self._step = _as_step(step)
         self._total = self._total if total is None else total
         self._phase = self._phase if phase is None else phase
 
@@ -259,7 +262,7 @@ class WorkerSession:
 
     def safe_point(self, step: int) -> bool:
         """Call where it is safe to hold: blocks while paused, False when the worker should stop and return."""
-        self._step = step
+        self._step = _as_step(step)
         if self._desired is Desired.PAUSE:
             self._hold()
         return self._desired is not Desired.STOP
@@ -302,7 +305,7 @@ class WorkerSession:
                 self._note_refusal(error)
             except (OSError, asyncio.InvalidStateError, asyncio.CancelledError):
                 pass  # the daemon went away in the middle of a call, or its certificate is not readable yet
-            except Exception:  # silence would cost a healthy run its life
+            except Exception:  # noqa: BLE001 - silence would cost a healthy run its life
                 traceback.print_exc()
             backoff = 0.05 if time.monotonic() - began > 5 else min(_MAX_BACKOFF, backoff * 2)
             await asyncio.to_thread(self._stop_talking.wait, backoff * random.uniform(0.5, 1.0))
@@ -368,3 +371,8 @@ class WorkerSession:
     async def _listen(self, stub: TrainerServiceAsyncStub, meta: tuple[tuple[str, str], ...]) -> None:
         async for message in stub.ControlStream(pb.ControlHello(run_id=self.context.run_id), metadata=meta):
             self.request(Desired(message.desired), message.reason, message.grace_seconds or None)
+
+
+def _as_step(number: int) -> int:
+    """A step as records and messages can carry it, from any kind of integer."""
+    return min(max(int(number), 0), 2**63 - 1)

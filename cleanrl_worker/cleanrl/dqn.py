@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 import torch
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -65,7 +64,7 @@ class Args:
     num_envs: int = 1
     """How many environments are stepped side by side; all other flags still count single steps."""
     buffer_size: int = 10_000
-    """Transitions that the replay buffer holds, rounded down to a multiple of num-envs."""
+    """Transitions that the replay buffer holds."""
     gamma: float = 0.99
     """Discount: what a reward is still worth one step later."""
     tau: float = 1.0
@@ -125,10 +124,6 @@ def check(args: Args) -> None:
         elif name in FRACTIONS:
             require(0 <= value <= 1, f"{flag} must be from 0 to 1, got {value}.")
     require(args.end_e <= args.start_e, f"--end-e must be at most start-e ({args.start_e}), got {args.end_e}.")
-    require(
-        args.buffer_size >= args.num_envs,
-        f"--buffer-size must be at least num-envs ({args.num_envs}), got {args.buffer_size}.",
-    )
     require(not args.track, "--track is not available in this version; leave it out and use TensorBoard.")
     require(not args.capture_video, "--capture-video is not available in this version; leave it out.")
     require(not args.upload_model, "--upload-model is not available in this version; leave it out.")
@@ -143,18 +138,26 @@ def require(condition: bool, sentence: str) -> None:
         raise UsageError(sentence)
 
 
-def make_envs(args: Args) -> SyncVectorEnv:
-    """The environments, checked for what this algorithm can handle.
+class Environments:
+    """Environments of one kind, stepped one by one: for a few, a vector environment costs more than it saves.
 
-    SAME_STEP: a finished environment is reset within the step that finished it, so every step is a real
-    transition, and the observation the episode ended in arrives as `final_obs`.
+    Nothing is reset unasked, so the observation that an episode ended in cannot be mistaken for the first one
+    of the next.
     """
+
+    def __init__(self, envs: list[gym.Env[Any, Any]]) -> None:
+        self.envs = envs
+        self.single_action_space, self.single_observation_space = envs[0].action_space, envs[0].observation_space
+
+    def close(self) -> None:
+        for env in self.envs:
+            env.close()
+
+
+def make_envs(args: Args) -> Environments:
+    """The environments, checked for what this algorithm can handle. Raises UsageError."""
     try:
-        envs = SyncVectorEnv(
-            [lambda: gym.make(args.env_id) for _ in range(args.num_envs)],
-            copy=False,
-            autoreset_mode=AutoresetMode.SAME_STEP,
-        )
+        envs = Environments([gym.make(args.env_id) for _ in range(args.num_envs)])
     except gym.error.UnregisteredEnv as error:
         from mosaic_protocol.suggest import did_you_mean
 
@@ -180,6 +183,7 @@ def brief(space: gym.Space[Any]) -> str:
 
 
 Layers = list[tuple[Tensor, Tensor]]
+Arrays = list[tuple[NDArray[np.float32], NDArray[np.float32]]]
 
 
 class QNetwork(nn.Module):
@@ -210,7 +214,7 @@ class QNetwork(nn.Module):
         views = [piece.view_as(parameter) for piece, parameter in zip(pieces, parameters, strict=True)]
         return list(zip(views[::2], views[1::2], strict=True))
 
-    def arrays(self) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+    def arrays(self) -> Arrays:
         """(transposed weight, bias) of each layer: views, where the parameters are in main memory."""
         arrays = [parameter.cpu().numpy() for parameter in self.parameters()]
         return [(weight.T, bias) for weight, bias in zip(arrays[::2], arrays[1::2], strict=True)]
@@ -232,29 +236,23 @@ class ReplayBuffer:
     A row is: observation, next observation, action, reward, whether the episode terminated there.
     """
 
-    def __init__(self, capacity: int, observation_size: int, num_envs: int, saved: bool) -> None:
-        self.capacity = capacity // num_envs * num_envs  # so that the rows of one step never wrap around
-        self.rows = torch.zeros(self.capacity, 2 * observation_size + 3)
+    def __init__(self, capacity: int, observation_size: int, saved: bool) -> None:
+        self.capacity, self.size, self.saved = capacity, observation_size, saved
+        self.rows = torch.zeros(capacity, 2 * observation_size + 3)
         self.array = self.rows.numpy()  # the same memory: single rows are written faster through numpy
-        self.size, self.saved = observation_size, saved
         self.position = self.filled = 0
 
     def add(
-        self,
-        observations: NDArray[np.float32],
-        next_observations: NDArray[np.float32],
-        actions: NDArray[np.int64],
-        rewards: NDArray[np.float64],
-        terminated: NDArray[np.bool_],
+        self, observation: NDArray[Any], following: NDArray[Any], action: int, reward: float, terminated: bool
     ) -> None:
-        """Store one step of every environment in place of the oldest."""
-        end = self.position + len(actions)
-        rows, size = self.array[self.position : end], self.size
-        rows[:, :size] = observations
-        rows[:, size:-3] = next_observations
-        rows[:, -3], rows[:, -2], rows[:, -1] = actions, rewards, terminated
-        self.filled = max(self.filled, end)
-        self.position = end % self.capacity
+        """Store one transition in place of the oldest."""
+        row = self.array[self.position]
+        row[: self.size] = observation
+        row[self.size : -3] = following
+        row[-3], row[-2], row[-1] = action, reward, terminated
+        self.position += 1
+        self.filled = max(self.filled, self.position)
+        self.position %= self.capacity
 
     def sample(self, count: int, device: torch.device) -> Batch:
         """Draw rows, each as likely as any other, with replacement."""
@@ -286,54 +284,53 @@ class Collector:
 
     PARTS = ("random", "global_step", "observation", "returns", "lengths")
 
-    def __init__(self, envs: SyncVectorEnv, session: TrainingSession, buffer: ReplayBuffer, seed: int) -> None:
+    def __init__(self, envs: Environments, session: TrainingSession, buffer: ReplayBuffer, seed: int) -> None:
         space = envs.single_action_space
         assert isinstance(space, gym.spaces.Discrete)
         self.action_count, self.first_action = int(space.n), int(space.start)
-        self.envs, self.session, self.buffer = envs, session, buffer
+        self.envs, self.session, self.buffer = envs.envs, session, buffer
         self.random = np.random.default_rng(seed)
         self.global_step = 0
-        first_observation, _ = envs.reset(seed=seed)
-        self.observation = self._flat(first_observation)
-        self.returns = np.zeros(envs.num_envs)
-        self.lengths = np.zeros(envs.num_envs, dtype=np.int64)
+        first_observations = [env.reset(seed=seed + number)[0] for number, env in enumerate(self.envs)]
+        self.observation = np.array(first_observations, dtype=np.float32).reshape(len(self.envs), -1)
+        self.returns, self.lengths = [0.0] * len(self.envs), [0] * len(self.envs)
 
-    def _flat(self, observations: NDArray[Any]) -> NDArray[np.float32]:
-        return np.array(observations, dtype=np.float32).reshape(self.envs.num_envs, -1)
-
-    def step(self, layers: list[tuple[NDArray[np.float32], NDArray[np.float32]]], epsilon: float) -> None:
+    def step(self, layers: Arrays, epsilon: float) -> None:
         """Act once in every environment, at random with probability `epsilon`, and store what happened."""
-        draws = self.random.random((2, self.envs.num_envs))
-        at_random = draws[0] < epsilon
-        action = (draws[1] * self.action_count).astype(np.int64)
-        if not at_random.all():
-            action = np.where(at_random, action, best_actions(layers, self.observation))
-        observation, reward, terminated, truncated, info = self.envs.step(action + self.first_action)
-        self.global_step += self.envs.num_envs
-        self.returns += reward
-        self.lengths += 1
-        following = reached = self._flat(observation)
-        if "final_obs" in info:
-            reached = following.copy()
-            for env in np.flatnonzero(terminated | truncated):
-                reached[env] = np.asarray(info["final_obs"][env]).reshape(-1)
-                self._end_episode(env, epsilon)
-        self.buffer.add(self.observation, reached, action, reward, terminated)
-        self.observation = following
+        self.global_step += len(self.envs)
+        for number, action in enumerate(self._choose(layers, epsilon)):
+            env, observation = self.envs[number], self.observation[number]
+            following, reward, terminated, truncated, _ = env.step(self.first_action + action)
+            following = np.asarray(following).reshape(-1)
+            self.buffer.add(observation, following, action, float(reward), terminated)
+            self.returns[number] += float(reward)
+            self.lengths[number] += 1
+            if terminated or truncated:
+                self._end_episode(number, epsilon)
+                following = np.asarray(env.reset()[0]).reshape(-1)
+            observation[:] = following
 
-    def _end_episode(self, env: np.intp, epsilon: float) -> None:
+    def _choose(self, layers: Arrays, epsilon: float) -> list[int]:
+        """An action for each environment, counted from 0."""
+        draw = self.random.random
+        greedy = -1
+        actions = [int(draw() * self.action_count) if draw() < epsilon else greedy for _ in self.envs]
+        if greedy in actions:
+            best = best_actions(layers, self.observation).tolist()
+            actions = [best[number] if action == greedy else action for number, action in enumerate(actions)]
+        return actions
+
+    def _end_episode(self, number: int, epsilon: float) -> None:
         ended = {
-            "charts/episodic_return": self.returns[env],
-            "charts/episodic_length": self.lengths[env],
+            "charts/episodic_return": self.returns[number],
+            "charts/episodic_length": self.lengths[number],
             "charts/epsilon": epsilon,
         }
         self.session.scalars(self.global_step, ended)
-        self.returns[env], self.lengths[env] = 0.0, 0
+        self.returns[number], self.lengths[number] = 0.0, 0
 
 
-def best_actions(
-    layers: list[tuple[NDArray[np.float32], NDArray[np.float32]]], observation: NDArray[np.float32]
-) -> NDArray[np.int64]:
+def best_actions(layers: Arrays, observation: NDArray[np.float32]) -> NDArray[np.int64]:
     """The action of highest value for each row."""
     hidden_1, hidden_2, last = layers
     hidden = np.maximum(observation @ hidden_1[0] + hidden_1[1], 0)
@@ -383,7 +380,8 @@ class Learner:
 
     def step(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """One gradient step on the mean squared error; returns (error, mean value of the chosen actions)."""
-        targets = targets_of(batch.rewards, batch.terminated, self.target_network(batch.next_observations), self.args.gamma)
+        next_values = self.target_network(batch.next_observations)
+        targets = targets_of(batch.rewards, batch.terminated, next_values, self.args.gamma)
         activations = self.activations(batch.observations)
         values = activations[-1]
         chosen = values.gather(1, batch.actions).squeeze(1)
@@ -409,15 +407,18 @@ class Learner:
             torch.mm(slopes.t(), entering, out=weight_gradient)
             torch.sum(slopes, dim=0, out=bias_gradient)
             if number:
-                slopes = (slopes @ self.layers[number][0]).mul_(entering > 0)
+                # A rectified unit passes its slope on where it is above zero: there its sign is 1.
+                slopes = (slopes @ self.layers[number][0]).mul_(entering.sign())
 
     def descend(self, beta_1: float = 0.9, beta_2: float = 0.999, epsilon: float = 1e-8) -> None:
         """Adam's step along the gradient that is there."""
         self.steps += 1
         self.mean.lerp_(self.gradient, 1 - beta_1)
         self.mean_square.mul_(beta_2).addcmul_(self.gradient, self.gradient, value=1 - beta_2)
-        root = self.mean_square.sqrt().div_(math.sqrt(1 - beta_2**self.steps)).add_(epsilon)
-        self.vector.addcdiv_(self.mean, root, value=-self.args.learning_rate / (1 - beta_1**self.steps))
+        # Both corrections for the moments' start at zero go into the two scalars.
+        correction = math.sqrt(1 - beta_2**self.steps)
+        rate = self.args.learning_rate * correction / (1 - beta_1**self.steps)
+        self.vector.addcdiv_(self.mean, self.mean_square.sqrt().add_(epsilon * correction), value=-rate)
 
     def require_finite(self) -> None:
         """Raise FloatingPointError when the network is lost."""
@@ -431,8 +432,9 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def train(args: Args, envs: SyncVectorEnv, session: TrainingSession) -> None:
+def train(args: Args, envs: Environments, session: TrainingSession) -> None:
     torch.set_num_threads(args.torch_threads)
+    torch.set_flush_denormal(True)  # Adam's moments of silent units decay to numbers that are slow to compute with
     seed_everything(args.seed)
     torch.backends.cudnn.deterministic = args.torch_deterministic
     device = torch.device("cuda" if args.cuda else "cpu")
@@ -441,7 +443,7 @@ def train(args: Args, envs: SyncVectorEnv, session: TrainingSession) -> None:
     sizes = math.prod(envs.single_observation_space.shape), int(space.n)
     q_network, target_network = QNetwork(*sizes).to(device), QNetwork(*sizes).to(device)
     learner = Learner(q_network, target_network, args)
-    buffer = ReplayBuffer(args.buffer_size, sizes[0], args.num_envs, args.save_buffer)
+    buffer = ReplayBuffer(args.buffer_size, sizes[0], args.save_buffer)
     collector = Collector(envs, session, buffer, args.seed)
     spaces = {"observation": describe_space(envs.single_observation_space), "action": describe_space(space)}
 
@@ -484,7 +486,7 @@ def train(args: Args, envs: SyncVectorEnv, session: TrainingSession) -> None:
             if due and multiples_passed(LOG_EVERY, before, now):
                 learner.require_finite()
                 speed = (now - resumed_at) / session.seconds_running
-                logged = {"losses/td_loss": loss, "losses/q_values": values, "charts/SPS": speed}
+                logged = {"losses/td_loss": loss.item(), "losses/q_values": values.item(), "charts/SPS": speed}
                 session.scalars(now, logged)
             if multiples_passed(args.target_network_frequency, before, now):
                 learner.follow(args.tau)

@@ -5,7 +5,7 @@
 
 Flag names, defaults and TensorBoard tags are CleanRL's. What differs is how the same arithmetic is carried
 out: both critics are one network with a leading dimension of two, each network's parameters lie in one vector
-that Adam and the target networks work on, and a transition is one row of the replay memory, so that a batch is
+that the target networks follow, and a transition is one row of the replay memory, so that a batch is
 one gather. With several environments, one gradient step is made for each environment step, as with one.
 """
 
@@ -15,6 +15,7 @@ import dataclasses
 import math
 import random
 import sys
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -240,43 +241,44 @@ def as_vector(module: nn.Module) -> Tensor:
 
 
 class Adam:
-    """Adam on a module's parameters laid out as one vector: a step takes a few operations, not dozens.
+    """Adam on the parameters of a module, which lie in one vector.
 
-    Written out rather than taken from `torch.optim`, whose bookkeeping takes longer than the arithmetic for
-    networks this small and whose first use imports the compiler.
+    The kernel of `torch.optim.Adam(fused=True)` called directly: its bookkeeping takes longer than the arithmetic
+    for networks this small, and its first use imports the compiler, which takes seconds.
     """
 
     PARTS = ("steps", "mean", "mean_square")
 
     def __init__(self, module: nn.Module, learning_rate: float) -> None:
         self.learning_rate = learning_rate
-        self.parameters = list(module.parameters())
         self.vector = as_vector(module)
-        self.gradient = torch.zeros_like(self.vector)
-        pieces = self.gradient.split([parameter.numel() for parameter in self.parameters])
-        for parameter, piece in zip(self.parameters, pieces, strict=True):
-            parameter.grad = piece.view_as(parameter)
-        self.steps = 0
+        self.parameters = list(module.parameters())
+        self.steps = torch.zeros(())
         self.mean, self.mean_square = torch.zeros_like(self.vector), torch.zeros_like(self.vector)
-        self.root = torch.empty_like(self.vector)
 
     def minimise(self, loss: Tensor) -> None:
         """One step down the gradient of a loss, of which only this module's part is computed."""
-        self.gradient.zero_()
-        loss.backward(inputs=self.parameters)
-        self.descend()
+        self.descend(torch.autograd.grad(loss, self.parameters))
 
     @torch.no_grad()
-    def descend(self, beta_1: float = 0.9, beta_2: float = 0.999, epsilon: float = 1e-8) -> None:
+    def descend(self, gradients: Sequence[Tensor]) -> None:
         self.steps += 1
-        self.mean.lerp_(self.gradient, 1 - beta_1)
-        self.mean_square.mul_(beta_2).addcmul_(self.gradient, self.gradient, value=1 - beta_2)
-        # Both bias corrections as numbers: dividing the vectors by them would be two more passes.
-        correction = math.sqrt(1 - beta_2**self.steps)
-        # Square roots of exact zeros, which units that never fire leave, take twenty times as long as others.
-        root = torch.add(self.mean_square, 1e-30, out=self.root).sqrt_().add_(epsilon * correction)
-        step_size = self.learning_rate * correction / (1 - beta_1**self.steps)
-        self.vector.addcdiv_(self.mean, root, value=-step_size)
+        sizes = [parameter.numel() for parameter in self.parameters]
+        torch._fused_adam_(
+            [parameter.view(-1) for parameter in self.parameters],
+            [gradient.reshape(-1) for gradient in gradients],
+            list(self.mean.split(sizes)),
+            list(self.mean_square.split(sizes)),
+            [],
+            [self.steps] * len(sizes),
+            lr=self.learning_rate,
+            beta1=0.9,
+            beta2=0.999,
+            weight_decay=0.0,
+            eps=1e-8,
+            amsgrad=False,
+            maximize=False,
+        )
 
 
 @dataclass
@@ -349,6 +351,7 @@ class Learner:
         self.target_critic_vector = as_vector(self.target_critics).copy_(self.critic_adam.vector)
         self.low = self.actor.action_bias - self.actor.action_scale
         self.high = self.actor.action_bias + self.actor.action_scale
+        self.updates = 0
         self.actor_loss = torch.zeros(())  # of the last update that was one, for the log
 
     def update(self, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -356,7 +359,8 @@ class Learner:
         values = self.critics(batch.observations_and_actions)
         losses = (values - self.targets(batch)).square().mean(dim=1)
         self.critic_adam.minimise(losses.sum())
-        if self.critic_adam.steps % self.args.policy_frequency == 0:
+        self.updates += 1
+        if self.updates % self.args.policy_frequency == 0:
             acted = torch.cat((batch.observations, self.actor(batch.observations)), dim=1)
             actor_loss = -self.critics.first(acted).mean()
             self.actor_adam.minimise(actor_loss)
@@ -466,7 +470,7 @@ def train(args: Args, envs: SyncVectorEnv, session: TrainingSession) -> None:
     state.module("target_critics", learner.target_critics)
     state.attributes("actor_adam", learner.actor_adam, *Adam.PARTS)
     state.attributes("critic_adam", learner.critic_adam, *Adam.PARTS)
-    state.attributes("learner", learner, "actor_loss")
+    state.attributes("learner", learner, "updates", "actor_loss")
     state.attributes("player", player, *Player.PARTS)
     if args.save_buffer:
         state.attributes("replay", replay, *Replay.PARTS)

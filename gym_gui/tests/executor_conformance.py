@@ -42,6 +42,19 @@ AT_ONCE = 10.0
 """Far less than any probe lives; only to tell "at once" from "when it ends"."""
 RELATIVES = ("child", "bare_child", "session", "orphan", "orphan_session", "fork", "fork_session", "stopped")
 
+ENDINGS = {
+    "leave 0": 0,
+    "leave 3": 3,
+    "leave 255": 255,
+    "leave -1": 255,
+    "speak": 0,
+    "fall": 1,
+    "signal_itself 9": -9,
+    "signal_itself 15": -15,
+    "signal_itself 11": -11,
+}
+"""What the probe can be told to do, and the status that follows."""
+
 
 class Lab:
     """A place for workers: specs for them, and the certainty that none outlives its test."""
@@ -215,24 +228,12 @@ class ExecutorConformance:
 
     # ---- ending by itself ----
 
-    @pytest.mark.parametrize(
-        ("argv", "status"),
-        [
-            ("leave 0", 0),
-            ("leave 3", 3),
-            ("leave 255", 255),
-            ("leave -1", 255),
-            ("speak", 0),
-            ("fall", 1),
-            ("signal_itself 9", -9),
-            ("signal_itself 15", -15),
-            ("signal_itself 11", -11),
-        ],
-    )
-    async def test_the_way_a_worker_ended_is_known(self, executor: Executor, lab: Lab, argv: str, status: int) -> None:
-        handle = await lab.start(executor, lab.spec(*argv.split()))
-        assert await executor.wait(handle) == status
-        assert not handle.process.is_alive()
+    async def test_the_way_a_worker_ended_is_known(self, executor: Executor, lab: Lab) -> None:
+        handles = {
+            argv: await lab.start(executor, lab.spec(*argv.split(), name=argv.replace(" ", "_"))) for argv in ENDINGS
+        }
+        assert {argv: await executor.wait(handle) for argv, handle in handles.items()} == ENDINGS
+        assert not any(handle.process.is_alive() for handle in handles.values())
 
     async def test_a_worker_that_falls_leaves_its_traceback(self, executor: Executor, lab: Lab) -> None:
         handle = await lab.start(executor, lab.spec("fall"))

@@ -35,6 +35,7 @@ from gym_gui.services.trainer.run_registry import RunRegistry
 from gym_gui.services.trainer.service import TrainerService
 from gym_gui.services.trainer.settings import TrainerSettings
 from gym_gui.services.trainer.store import TelemetryStore
+from gym_gui.services.trainer.timekeeper import Timekeeper
 from gym_gui.services.trainer.warm_pool import WarmPool
 from mosaic_protocol.endpoint import CHANNEL_OPTIONS, Endpoint
 from mosaic_protocol.paths import MosaicPaths
@@ -92,6 +93,7 @@ class TrainerDaemon:
         lock.describe(target=target)
         await server.start()
         orchestrator.open()
+        orchestrator.spawn(Timekeeper(orchestrator).run())
         orchestrator.spawn(Housekeeping(orchestrator, deletion, warm_pool).run())
         self._prewarm(orchestrator)
         await self._until_told_to_leave(target)

@@ -12,7 +12,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -140,9 +140,12 @@ def translate(error: sqlite3.Error, path: Path) -> WorldError:
 def _open_checked(path: Path, synchronous: str, migrations: list[Migration]) -> sqlite3.Connection:
     """A connection to a sound database of the newest schema; what cannot be had leaves no lock behind."""
     try:
+        _check(path)
         connection = connect(path)
         try:
-            _check(connection, path, synchronous)
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute(f"PRAGMA synchronous={synchronous}")
+            connection.execute("PRAGMA foreign_keys=ON")
             _migrate(connection, migrations, path)
         except BaseException:
             connection.close()
@@ -152,13 +155,29 @@ def _open_checked(path: Path, synchronous: str, migrations: list[Migration]) -> 
     return connection
 
 
-def _check(connection: sqlite3.Connection, path: Path, synchronous: str) -> None:
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute(f"PRAGMA synchronous={synchronous}")
-    connection.execute("PRAGMA foreign_keys=ON")
-    verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+def _check(path: Path) -> None:
+    """Read-only, because a connection that may write changes a damaged file when it is closed."""
+    if not path.exists() or path.stat().st_size == 0:
+        return
+    if _is_cut_off(path):
+        raise RegistryCorruptError(f"{path} is damaged (its end is missing)")
+    with closing(connect(path, read_only=True)) as connection:
+        verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if verdict != "ok":
-        raise RegistryCorruptError(f"{path} is damaged ({verdict})")
+        raise RegistryCorruptError(f"{path} is damaged ({' '.join(str(verdict).split())})")
+
+
+def _is_cut_off(path: Path) -> bool:
+    """Whether a file is shorter than its header says: SQLite takes the missing part for zeros and need not notice."""
+    log = path.with_name(path.name + "-wal")
+    if log.exists() and log.stat().st_size:
+        return False  # the end may still be there
+    with path.open("rb") as file:
+        header = file.read(100)
+    if not header.startswith(b"SQLite format 3\0") or header[24:28] != header[92:96]:
+        return False
+    page_size, pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
+    return path.stat().st_size < pages * (65536 if page_size == 1 else page_size)
 
 
 def _migrate(connection: sqlite3.Connection, migrations: list[Migration], path: Path) -> None:

@@ -24,12 +24,12 @@ def opened_or_kept_aside(path: Path, opener: Callable[[Path], T]) -> T:
         kept = _move_aside(path)
         copy = backup_of(path)
         restore = (
-            f"bring back the copy of {_age(copy)}: cp {quote(str(copy))} {quote(str(path))}; or "
+            f"either bring back the copy of {_age(copy)}: cp {quote(str(copy))} {quote(str(path))}; or "
             if copy.exists()
             else ""
         )
         raise RegistryCorruptError(
-            f"{error}. It was kept as {kept}. Now either {restore}start the daemon again to begin with an empty one; "
+            f"{error}. It was kept as {kept}. Now {restore}start the daemon again to begin with an empty one; "
             "the folders of the runs are untouched, and live workers go on."
         ) from error
 

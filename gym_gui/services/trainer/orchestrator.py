@@ -19,6 +19,8 @@ from gym_gui.logging_config import log_constants as codes
 from gym_gui.logging_config.structured import log_event
 from gym_gui.services.trainer import lifecycle as lc
 from gym_gui.services.trainer import tokens
+from gym_gui.services.trainer.background import BackgroundWork
+from gym_gui.services.trainer.clearing import RunClearing
 from gym_gui.services.trainer.dispatcher import TrainerDispatcher
 from gym_gui.services.trainer.errors import (
     AuthenticationError,
@@ -31,29 +33,22 @@ from gym_gui.services.trainer.errors import (
 )
 from gym_gui.services.trainer.executor import Executor, StartedWorker, WorkerHandle
 from gym_gui.services.trainer.hub import TelemetryHub
-from gym_gui.services.trainer.log_files import stderr_summary
 from gym_gui.services.trainer.run_queue import Demand, Reservation, RunQueue
 from gym_gui.services.trainer.run_record import RunRecord
 from gym_gui.services.trainer.run_registry import RunRegistry
 from gym_gui.services.trainer.settings import TrainerSettings
 from gym_gui.services.trainer.tracked_run import TrackedRun
 from gym_gui.services.trainer.validation.train_config import validate_train_run_config
-from gym_gui.services.trainer.watchdog import Moment, overdue
 from mosaic_protocol import claims
 from mosaic_protocol import events as ev
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.process_identity import boot_id
 from mosaic_protocol.run_config import RunConfig, parse_run_config, to_json
-from mosaic_protocol.run_manifest import refresh_manifest
 from mosaic_protocol.states import LIVE_STATES, Desired, RunState
 from mosaic_protocol.worker_manifest import WorkerManifest
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
-
-_TICK = 0.25
-_HELD_STILL = 0.25
-"""A tick that comes so much too late means that the daemon itself was held still."""
 
 
 class TrainerOrchestrator:
@@ -74,11 +69,10 @@ class TrainerOrchestrator:
         self.dispatcher, self.executor = dispatcher, executor
         self.tracked: dict[str, TrackedRun] = {}
         """Every run that is not over, queued or live."""
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._deciding: set[asyncio.Task[Any]] = set()
+        self._work = BackgroundWork()
+        self._clearing = RunClearing(paths, hub, executor)
         self._pumping = asyncio.Lock()
         self._changed = asyncio.Event()
-        self._closing = False
         self._configs: dict[str, RunConfig] = {}
         hub.listen(self._on_worker_word, self._on_progress)
 
@@ -91,7 +85,7 @@ class TrainerOrchestrator:
         config = validate_train_run_config(config_json, known_workers=workers)
         if sentence := self.queue.refusal(demand_of(config)):
             raise RefusedError(sentence)
-        return await self._to_the_end(self._accept(config, request_id))
+        return await self._work.to_the_end(self._accept(config, request_id))
 
     async def _accept(self, config: RunConfig, request_id: str) -> tuple[RunRecord, bool]:
         run, known = await asyncio.wrap_future(self.registry.insert(_new_record(config), request_id))
@@ -181,15 +175,7 @@ class TrainerOrchestrator:
 
     async def apply(self, run_id: str, event: lc.LifecycleEvent) -> RunRecord:
         """Decide, commit, act; the run as it is then."""
-        return await self._to_the_end(self._apply(run_id, event))
-
-    async def _to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
-        """Let work end that has begun, also when the client who asked for it hangs up: what is committed must have its
-        consequences."""
-        task = asyncio.ensure_future(work)
-        self._deciding.add(task)
-        task.add_done_callback(self._deciding.discard)
-        return await asyncio.shield(task)
+        return await self._work.to_the_end(self._apply(run_id, event))
 
     async def _apply(self, run_id: str, event: lc.LifecycleEvent) -> RunRecord:
         live = self.tracked.get(run_id) or TrackedRun(self.registry.get(run_id))  # the latter is over
@@ -212,7 +198,7 @@ class TrainerOrchestrator:
                 return await self.apply(run_id, event)
             except WorldError as error:
                 log_event(logger, codes.LOG_STORE_FULL, run_id=run_id, reason=str(error))
-                if self._closing:
+                if self._work.closing:
                     raise  # the next daemon finds the world as it is
                 await asyncio.sleep(1.0)
 
@@ -301,7 +287,7 @@ class TrainerOrchestrator:
     async def _pump(self) -> None:
         """Start what can start, strictly in order: a launch is recorded before the next one is considered."""
         async with self._pumping:
-            while not self._closing and (taken := self.queue.take_next()) is not None:
+            while not self._work.closing and (taken := self.queue.take_next()) is not None:
                 run_id, reservation = taken
                 if run_id in self.tracked:
                     await self.begin_launch(self.tracked[run_id], reservation)
@@ -344,7 +330,7 @@ class TrainerOrchestrator:
     async def watch(self, live: TrackedRun) -> None:
         """Wait for the end of the worker's leading process. When two processes were started for one launch (a fork
         that was given up for lost, and a spawn), the one that got the claim is the worker."""
-        status = await self.executor.wait(self._handle(live.run))
+        status = await self.executor.wait(self.handle_of(live.run))
         winner = await asyncio.to_thread(claims.claimant, self.paths.run(live.run.run_id).claims, live.run.attempt)
         if winner is not None and winner != live.run.process and winner.is_alive():
             await self.apply_surely(live.run.run_id, lc.Launched(winner, "adopted"))
@@ -352,7 +338,7 @@ class TrainerOrchestrator:
         else:
             await self.apply_surely(live.run.run_id, lc.ProcessEnded(status))
 
-    def _handle(self, run: RunRecord) -> WorkerHandle:
+    def handle_of(self, run: RunRecord) -> WorkerHandle:
         assert run.process is not None, "only launched runs have a handle"
         return WorkerHandle(run.run_id, self.paths.run(run.run_id).directory, run.attempt, run.process)
 
@@ -382,7 +368,7 @@ class TrainerOrchestrator:
 
     async def _kill(self, live: TrackedRun) -> None:
         if live.run.process is not None:
-            await self.executor.kill_all(self._handle(live.run))
+            await self.executor.kill_all(self.handle_of(live.run))
 
     async def _clear_away(self, live: TrackedRun) -> None:
         """After the leader is gone: end what it left behind, read its outbox to the end, close the books."""
@@ -391,62 +377,12 @@ class TrainerOrchestrator:
         live.clearing = True
         run = live.run
         if run.process is not None:
-            await self._sweep(self._handle(run), 0.0 if run.desired is Desired.STOP else self.settings.stop_seconds)
-        folders = self.paths.run(run.run_id)
-        await self.hub.drain(run.run_id, folders.outbox)
+            patience = 0.0 if run.desired is Desired.STOP else self.settings.stop_seconds
+            await self._clearing.end_survivors(self.handle_of(run), patience)
+        await self._clearing.take_over_outbox(run.run_id)
         await self.hear_again(run.run_id)
-        tail = await asyncio.to_thread(stderr_summary, self.paths.run_logs(run.run_id))
-        ended = await self.apply_surely(run.run_id, lc.Gone(tail))
-        await asyncio.to_thread(_close_manifest, self.paths, ended)
-
-    async def _sweep(self, handle: WorkerHandle, patience: float) -> None:
-        """End what outlived the leader. A script that lost its supervisor first gets the time for a last checkpoint."""
-        deadline = time.monotonic() + patience
-        while (left := await self.executor.survivors(handle)) and time.monotonic() < deadline:  # noqa: ASYNC110 - /proc tells nobody
-            await asyncio.sleep(0.05)
-        if left:
-            log_event(logger, codes.LOG_RUN_SWEPT, run_id=handle.run_id, pids=[process.pid for process in left])
-            await self.executor.kill_all(handle)
-
-    # ---- the clock -----------------------------------------------------------------------------------------------
-
-    async def keep_watch(self) -> None:
-        """Judge lateness until closed. Runs as a task of its own."""
-        last = time.monotonic()
-        while not self._closing:
-            tick = _TICK if self.tracked else 1.0
-            await asyncio.sleep(tick)
-            now = time.monotonic()
-            late = now - last - tick
-            last = now
-            if late > _HELD_STILL:
-                self._forgive(late)
-            await self._judge(Moment(now, boot_id()))
-
-    def _forgive(self, seconds: float) -> None:
-        if seconds > 1.0:
-            log_event(logger, codes.LOG_TRAINER_SLEPT, seconds=round(seconds, 1))
-        for live in self.tracked.values():
-            live.forgive(seconds)
-
-    async def _judge(self, now: Moment) -> None:
-        for live in list(self.tracked.values()):
-            try:
-                await self._judge_run(live, now)
-            except Exception:  # a bug that shows in one run must not leave the others unwatched
-                logger.exception(
-                    codes.LOG_TRAINER_INTERNAL_ERROR.message, extra={"code": codes.LOG_TRAINER_INTERNAL_ERROR.code}
-                )
-
-    async def _judge_run(self, live: TrackedRun, now: Moment) -> None:
-        if live.clearing or live.run.state not in LIVE_STATES:
-            return
-        if live.nudge_at is not None and now.monotonic >= live.nudge_at and live.run.process is not None:
-            live.nudge_at = None
-            await self.executor.ask_to_stop(self._handle(live.run))
-        event = overdue(live, self.config_of(live.run).schedule, self.settings, now)
-        if event is not None:
-            await self.apply_surely(live.run.run_id, event)
+        tail = await self._clearing.last_error_line(run.run_id)
+        await self._clearing.close_manifest(await self.apply_surely(run.run_id, lc.Gone(tail)))
 
     def config_of(self, run: RunRecord) -> RunConfig:
         config = self._configs.get(run.run_id)
@@ -457,35 +393,18 @@ class TrainerOrchestrator:
     # ---- life ----------------------------------------------------------------------------------------------------
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something in the background; an error in it is a bug of ours and is logged with its traceback."""
-        if self._closing:
-            work.close()
-            return
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._background_ended)
-
-    def _background_ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error(
-                codes.LOG_TRAINER_INTERNAL_ERROR.message,
-                exc_info=error,
-                extra={"code": codes.LOG_TRAINER_INTERNAL_ERROR.code},
-            )
+        """Run something in the background until the orchestrator closes."""
+        self._work.spawn(work)
 
     def open(self) -> None:
-        self.spawn(self.keep_watch())
         self.spawn(self._pump())
 
     async def close(self) -> None:
         """Stop deciding. Workers go on; what they say waits in their outboxes."""
-        self._closing = True
+        self._work.closing = True
         async with self._pumping:
             pass
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, *self._deciding, return_exceptions=True)
+        await self._work.close()
 
 
 def demand_of(config: RunConfig) -> Demand:
@@ -506,16 +425,6 @@ def _new_record(config: RunConfig) -> RunRecord:
         worker_id=config.worker.worker_id or "",
         total_steps=max(0, config.total_timesteps or 0),
     )
-
-
-def _close_manifest(paths: MosaicPaths, run: RunRecord) -> None:
-    """The manifest of a run that is over tells how it ended, also when its worker could not."""
-    folders = paths.run(run.run_id)
-    try:
-        if folders.directory.is_dir():
-            refresh_manifest(folders, state=run.state, outcome=run.outcome, reason=run.reason)
-    except OSError as error:
-        log_event(logger, codes.LOG_STORE_FULL, run_id=run.run_id, reason=str(error))
 
 
 def _one_line(text: str) -> str:

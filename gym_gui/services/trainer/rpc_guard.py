@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import hmac
 import logging
+import string
+import urllib.parse
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeAlias
 
@@ -128,4 +130,11 @@ def guarded_stream(method: Callable[..., AsyncIterator[Any]]) -> Callable[..., A
 async def _abort(context: Context, error: Exception, method: str) -> None:
     status = next((code for kind, code in _STATUS if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
     log_event(logger, codes.LOG_RPC_REFUSED, method=method, status=status.name, reason=str(error)[:500])
-    await context.abort(status, str(error)[:4000])
+    await context.abort(status, _fitting(str(error)))
+
+
+def _fitting(sentence: str) -> str:
+    """As much of a sentence as a status carries: it travels in a header, with three bytes for each that is not ASCII."""
+    while len(urllib.parse.quote(sentence, safe=string.printable)) > _MOST_STATUS_BYTES:
+        sentence = sentence[: len(sentence) * 3 // 4]
+    return sentence

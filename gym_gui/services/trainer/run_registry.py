@@ -112,8 +112,8 @@ class RunRegistry:
         self._reading = threading.Lock()
 
     def close(self) -> None:
+        self._reader.close()  # first, because the last one to close folds the write-ahead log into the file
         self._writer.close()
-        self._reader.close()
 
     # ---- writing -------------------------------------------------------------------------------------------------
 

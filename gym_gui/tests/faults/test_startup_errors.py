@@ -30,7 +30,7 @@ def refused(daemon: DaemonProcess, *, prefix: tuple[str, ...] = ()) -> str:
     """Start a daemon that cannot start: what it says, which must be one line and no traceback."""
     command = [*prefix, sys.executable, "-m", "gym_gui.services.trainer", *daemon.arguments]
     ended = subprocess.run(
-        command, env=daemon.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+        command, env=daemon.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False
     )
     assert (ended.returncode, ended.stdout) == (1, ""), ended.stdout + ended.stderr
     (sentence,) = ended.stderr.splitlines()
@@ -148,6 +148,11 @@ def scribbled_over(path: Path) -> None:
     path.write_bytes(content)
 
 
+def scribbled_over_all_but_the_first_page(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + os.urandom(len(content) - 4096))
+
+
 @pytest.mark.parametrize("damage", [garbage, cut_off, scribbled_over])
 @pytest.mark.parametrize("name", ["registry_db", "telemetry_db"])
 def test_a_damaged_database_is_kept_aside_and_told(
@@ -176,15 +181,17 @@ def test_a_damaged_database_is_kept_aside_and_told(
 def test_a_damaged_registry_is_kept_as_it_is_also_after_a_kill(make_daemon: MakeDaemon) -> None:
     """A killed daemon leaves part of its database in the write-ahead log; that is kept untouched too."""
     daemon = make_daemon().start()
-    daemon.submit(total_timesteps=100_000)
-    daemon.wait_state(daemon.submit(name="second"), "TERM", "EXEC")
-    processes = daemon.worker_processes()
+    blocker = daemon.submit(total_timesteps=1_000_000, cpus=8)
+    for number in range(100):
+        daemon.submit(name=f"fills-a-page-{number}", cpus=8)
+    assert daemon.terminate() == 0
+    daemon.start()
+    daemon.client.cancel(blocker)
+    daemon.wait_over(blocker)
     daemon.kill()
-    for process in processes:
-        os.kill(process.pid, 9)
     path = daemon.paths.registry_db
     wal = path.with_name(path.name + "-wal")
-    garbage(path)
+    scribbled_over_all_but_the_first_page(path)
     before = path.read_bytes(), wal.read_bytes()
     assert before[1], "there is no write-ahead log to keep"
     kept = re.search(r"kept as (\S+)\. ", refused(daemon))
@@ -219,17 +226,20 @@ def test_a_database_of_a_newer_mosaic_is_left_alone(make_daemon: MakeDaemon, nam
     daemon = make_daemon()
     used_home(daemon)
     path: Path = getattr(daemon.paths, name)
-    set_version(path, 99)
+    version = set_version(path, 99)
     sentence = refused(daemon)
     assert "schema version 99" in sentence and "update MOSAIC" in sentence
     assert path.exists() and not list(path.parent.glob("*.damaged-*"))
-    set_version(path, 1)  # the history checker looks at it
+    set_version(path, version)
     assert daemon.start().client.runs().total == 1
 
 
-def set_version(path: Path, version: int) -> None:
+def set_version(path: Path, version: int) -> int:
+    """Change the schema version of a database; the one it had."""
     with closing(sqlite3.connect(path)) as connection:
+        before = int(connection.execute("PRAGMA user_version").fetchone()[0])
         connection.execute(f"PRAGMA user_version={version}")
+    return before
 
 
 # ---- the lock ----------------------------------------------------------------------------------------------------------

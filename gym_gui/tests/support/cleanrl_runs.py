@@ -27,9 +27,8 @@ def cleanrl_daemon(home: Path, mode: str) -> Iterator[DaemonProcess]:
     try:
         yield daemon.start()
     finally:
-        for server in fork_servers_of(daemon):
-            send_signal(server, signal.SIGKILL)  # one that still imports would notice its daemon's end seconds later
         daemon.clean_up()
+        _end_fork_servers(home)
         wait_for("every process of this daemon to end", lambda: not processes_using(home))
     with closing(daemon.registry()) as registry:
         check_history(registry, cpus=int(daemon.env["MOSAIC_TRAINER_CPUS"]))
@@ -76,10 +75,16 @@ def children_of(parent: int) -> list[ProcessIdentity]:
     return [child for child in children if child is not None]
 
 
+def _end_fork_servers(home: Path) -> None:
+    """They end with their daemon by themselves, but one that still imports takes seconds to notice."""
+    for process in map(ProcessIdentity.of, processes_using(home)):
+        if process is not None and b"fork_server" in _command(process.pid):
+            send_signal(process, signal.SIGKILL)
+
+
 def fork_servers_of(daemon: DaemonProcess) -> list[ProcessIdentity]:
     """Fork servers are the daemon's children; what they fork looks the same but is not."""
-    if daemon.process is None or daemon.process.poll() is not None:
-        return []
+    assert daemon.process is not None
     return [child for child in children_of(daemon.process.pid) if b"fork_server" in _command(child.pid)]
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from gym_gui.services.trainer.client import ClientError, TrainerClient
 from gym_gui.services.trainer.daemon_control import answers, running_endpoint
+from gym_gui.services.trainer.errors import UnknownRunError
 from gym_gui.services.trainer.executor import WorkerHandle
 from gym_gui.services.trainer.process_sweep import processes_of, send_signal
 from gym_gui.services.trainer.run_registry import RunRegistry
@@ -171,6 +172,8 @@ class DaemonProcess:
         registry = self.registry()
         try:
             run = registry.get(run_id)
+        except UnknownRunError:
+            return []  # its registry was lost
         finally:
             registry.close()
         if run.process is None:

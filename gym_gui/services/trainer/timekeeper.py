@@ -1,0 +1,65 @@
+"""The clock: looks at every live run a few times a second and reports who is late."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+from gym_gui.logging_config import log_constants as codes
+from gym_gui.logging_config.structured import log_event
+from gym_gui.services.trainer.background import log_bug
+from gym_gui.services.trainer.orchestrator import TrainerOrchestrator
+from gym_gui.services.trainer.tracked_run import TrackedRun
+from gym_gui.services.trainer.watchdog import Moment, overdue
+from mosaic_protocol.process_identity import boot_id
+from mosaic_protocol.states import LIVE_STATES
+
+logger = logging.getLogger(__name__)
+
+_TICK = 0.25
+_IDLE_TICK = 1.0
+_HELD_STILL = 0.25
+"""A tick that comes so much too late means that the daemon itself was held still."""
+
+
+class Timekeeper:
+    """Belongs to the daemon's event loop; :meth:`run` goes on until cancelled."""
+
+    def __init__(self, orchestrator: TrainerOrchestrator) -> None:
+        self._orchestrator = orchestrator
+
+    async def run(self) -> None:
+        last = time.monotonic()
+        while True:
+            tick = _TICK if self._orchestrator.tracked else _IDLE_TICK
+            await asyncio.sleep(tick)
+            now = time.monotonic()
+            late, last = now - last - tick, now
+            if late > _HELD_STILL:
+                self._forgive(late)
+            await self._judge_all(Moment(now, boot_id()))
+
+    def _forgive(self, seconds: float) -> None:
+        if seconds > 1.0:
+            log_event(logger, codes.LOG_TRAINER_SLEPT, seconds=round(seconds, 1))
+        for live in self._orchestrator.tracked.values():
+            live.forgive(seconds)
+
+    async def _judge_all(self, now: Moment) -> None:
+        for live in list(self._orchestrator.tracked.values()):
+            try:
+                await self._judge(live, now)
+            except Exception as error:  # noqa: BLE001 - a bug that shows in one run must not leave the others unwatched
+                log_bug(error)
+
+    async def _judge(self, live: TrackedRun, now: Moment) -> None:
+        if live.clearing or live.run.state not in LIVE_STATES:
+            return
+        if live.nudge_at is not None and now.monotonic >= live.nudge_at and live.run.process is not None:
+            live.nudge_at = None
+            await self._orchestrator.executor.ask_to_stop(self._orchestrator.handle_of(live.run))
+        schedule = self._orchestrator.config_of(live.run).schedule
+        event = overdue(live, schedule, self._orchestrator.settings, now)
+        if event is not None:
+            await self._orchestrator.apply_surely(live.run.run_id, event)
