@@ -99,6 +99,28 @@ class CpuTrace:
 
 
 @contextmanager
+def running(command: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a command in a folder; it is gone when the context is left.
+
+    It leads a session, as the daemon's workers do: a scheduler that shares the CPU out by session must not tell
+    them apart.
+    """
+    child = subprocess.Popen(
+        command,
+        cwd=folder,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},  # as the daemon's workers have it
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield child
+    finally:
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+
+
+@contextmanager
 def plain_environment() -> Iterator[None]:
     """Keep settings of the caller's shell from changing what is measured: two benchmarks on one machine agree."""
     before = dict(os.environ)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.daemon import BenchDaemon, BenchmarkError, ScratchHome, ppo_config, wait_for
 from benchmarks.daemon_overhead import SCRIPT
-from benchmarks.machine import SCRATCH
+from benchmarks.machine import SCRATCH, running
 from benchmarks.report import Line, Section, Target, interleaved, ratios
 
 NAME = "start_latency"
@@ -63,10 +62,10 @@ def _cold(notes: Path) -> float:
     with tempfile.TemporaryDirectory(prefix="cold-", dir=SCRATCH) as folder:
         command = [sys.executable, str(SCRIPT), "--env-id", ENV_ID, "--total-timesteps", str(STEPS)]
         began = time.monotonic()
-        child = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
-        first_step = _take_note(notes)
-        if status := child.wait():
-            raise BenchmarkError(f"the script exited with status {status}")
+        with running(command, Path(folder)) as child:
+            first_step = _take_note(notes)
+            if status := child.wait():
+                raise BenchmarkError(f"the script exited with status {status}")
         return first_step - began
 
 

@@ -341,8 +341,9 @@ def best_actions(layers: Arrays, observation: NDArray[np.float32]) -> NDArray[np
 def exploration(args: Args, step: int) -> float:
     """The share of random actions: falls linearly from start_e to end_e, then stays."""
     duration = args.exploration_fraction * args.total_timesteps
-    progress = min(step / duration, 1.0) if duration else 1.0
-    return args.start_e + progress * (args.end_e - args.start_e)
+    if step >= duration:
+        return args.end_e
+    return args.start_e + step / duration * (args.end_e - args.start_e)
 
 
 def multiples_passed(every: int, before: int, after: int) -> int:
@@ -432,6 +433,7 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # a network that is lost is reported by the learner
 def train(args: Args, envs: Environments, session: TrainingSession) -> None:
     torch.set_num_threads(args.torch_threads)
     torch.set_flush_denormal(True)  # Adam's moments of silent units decay to numbers that are slow to compute with

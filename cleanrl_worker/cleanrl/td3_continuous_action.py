@@ -55,6 +55,12 @@ class Args:
     """Team or user that owns the project of a tracked run."""
     capture_video: bool = False
     """Record videos of the agent (not available in this version)."""
+    save_model: bool = False
+    """Understood for CleanRL's sake; the last checkpoint always holds the networks."""
+    upload_model: bool = False
+    """Send the networks to the Hugging Face Hub (not available in this version)."""
+    hf_entity: str = ""
+    """User or organisation that uploaded networks would belong to."""
 
     env_id: str = "Hopper-v4"
     """Gymnasium id of an environment with bounded continuous actions and box observations."""
@@ -114,16 +120,12 @@ def check(args: Args) -> None:
         elif name in FRACTIONS:
             require(0 <= value <= 1, f"{flag} must be from 0 to 1, got {value}.")
     require(
-        args.learning_starts < args.total_timesteps,
-        f"--learning-starts {args.learning_starts} leaves nothing to learn in {args.total_timesteps} steps; "
-        f"give fewer, for example --learning-starts {args.total_timesteps // 20}.",
-    )
-    require(
         args.num_envs <= args.buffer_size,
         f"--buffer-size must be at least num-envs ({args.num_envs}), got {args.buffer_size}.",
     )
     require(not args.track, "--track is not available in this version; leave it out and use TensorBoard.")
     require(not args.capture_video, "--capture-video is not available in this version; leave it out.")
+    require(not args.upload_model, "--upload-model is not available in this version; leave it out.")
     require(
         not args.cuda or torch.cuda.is_available(),
         "--cuda was asked for, but PyTorch finds no CUDA device; leave it out to train on the CPU.",
@@ -255,6 +257,13 @@ class Adam:
         self.parameters = list(module.parameters())
         self.steps = torch.zeros(())
         self.mean, self.mean_square = torch.zeros_like(self.vector), torch.zeros_like(self.vector)
+        self.moments = self.pieces(self.mean), self.pieces(self.mean_square)
+        self.kernel_steps = [self.steps] * len(self.parameters)
+
+    def pieces(self, vector: Tensor) -> list[Tensor]:
+        """Views of a vector, one shaped like each parameter."""
+        parts = vector.split([parameter.numel() for parameter in self.parameters])
+        return [part.view_as(parameter) for part, parameter in zip(parts, self.parameters, strict=True)]
 
     def minimise(self, loss: Tensor) -> None:
         """One step down the gradient of a loss, of which only this module's part is computed."""
@@ -263,14 +272,12 @@ class Adam:
     @torch.no_grad()
     def descend(self, gradients: Sequence[Tensor]) -> None:
         self.steps += 1
-        sizes = [parameter.numel() for parameter in self.parameters]
         torch._fused_adam_(
-            [parameter.view(-1) for parameter in self.parameters],
-            [gradient.reshape(-1) for gradient in gradients],
-            list(self.mean.split(sizes)),
-            list(self.mean_square.split(sizes)),
+            self.parameters,
+            gradients,
+            *self.moments,
             [],
-            [self.steps] * len(sizes),
+            self.kernel_steps,
             lr=self.learning_rate,
             beta1=0.9,
             beta2=0.999,
@@ -355,7 +362,7 @@ class Learner:
         self.actor_loss = torch.zeros(())  # of the last update that was one, for the log
 
     def update(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """One step of the critics, and every so often of the actor and the targets; (values, losses) of both critics."""
+        """One step of the critics, every so often of the actor and the targets; (values, losses) of both critics."""
         values = self.critics(batch.observations_and_actions)
         losses = (values - self.targets(batch)).square().mean(dim=1)
         self.critic_adam.minimise(losses.sum())
@@ -488,6 +495,9 @@ def train(args: Args, envs: SyncVectorEnv, session: TrainingSession) -> None:
 
     steps = math.ceil(args.total_timesteps / args.num_envs) * args.num_envs
     enough = min(args.learning_starts + 1, args.buffer_size)
+    if args.learning_starts >= steps:
+        said = f"Nothing will be learned: --learning-starts is {args.learning_starts:,}, the run ends before"
+        print(f"{said}; --learning-starts {steps // 20} would do.")
     session.begin(steps)
     while player.global_step < steps:
         session.safe_point(player.global_step)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -309,33 +310,36 @@ def test_a_script_ends_by_itself_with_a_last_checkpoint_when_its_supervisor_is_k
 ) -> None:
     run = by_hand("obedient", "--total-timesteps", "1000000")
     run.until("run_started")
-    with_script = os.pidfd_open(run.script_pid())
-    try:
+    with held(run.script_pid()) as script:
         run.process.kill()
         run.rest()  # the script holds the pipe too: its end is the script's
-        assert _is_gone(with_script)
-    finally:
-        os.close(with_script)
+        assert has_ended(script)
     assert [entry.name[:5] for entry in (run.run_dir / "checkpoints").iterdir()] == ["step-"]
 
 
-def test_a_script_that_handles_no_signals_is_ended_with_its_supervisor(by_hand: Callable[..., Supervisor]) -> None:
-    run = by_hand("misbehaving", "--how", "have_grandchildren")
+def test_a_script_that_listens_to_nothing_is_ended_with_its_supervisor(by_hand: Callable[..., Supervisor]) -> None:
+    run = by_hand("misbehaving", "--how", "listen_no_more")
     run.until("run_started")
-    script, *grandchildren = json.loads((run.run_dir / "pids.json").read_text())
-    held = os.pidfd_open(script)
-    try:
+    (pid,) = json.loads((run.run_dir / "pids.json").read_text())
+    with held(pid) as script:
         run.process.kill()
-        assert _is_gone(held)
+        assert has_ended(script)
+
+
+@contextmanager
+def held(pid: int) -> Iterator[int]:
+    """A descriptor of a process that is not our child; it does not outlive the test."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        yield descriptor
     finally:
-        os.close(held)
-        for pid in grandchildren:
-            os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        os.close(descriptor)
 
 
-def _is_gone(pidfd: int) -> bool:
-    """Wait for the end of a process that is not our child."""
-    return bool(select.select([pidfd], [], [], HANG_GUARD)[0])
+def has_ended(descriptor: int) -> bool:
+    return bool(select.select([descriptor], [], [], HANG_GUARD)[0])
 
 
 def test_two_runs_by_hand_get_folders_of_their_own(by_hand: Callable[..., Supervisor], tmp_path: Path) -> None:

@@ -60,6 +60,12 @@ UPDATE_TAGS = {"charts/SPS", "losses/td_loss", "losses/q_values"}
 SHORT = ["--total-timesteps", "1500", "--learning-starts", "200", "--buffer-size", "400", "--batch-size", "16"]
 
 
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """As the script does: more threads make networks this small many times slower on a busy machine."""
+    torch.set_num_threads(1)
+
+
 # --- the flags ---------------------------------------------------------------------------------------------
 
 
@@ -69,6 +75,10 @@ def test_flags_and_defaults_are_those_of_cleanrl() -> None:
     assert set(ours) - set(CLEANRL_DEFAULTS) == OURS
 
 
+CONTINUOUS = (
+    "dqn needs a discrete action space; Pendulum-v1 has Box(1,). "
+    "Try sac_continuous_action, td3_continuous_action or ppo_continuous_action."
+)
 BAD_FLAGS = [
     (["--total-timesteps", "0"], "--total-timesteps must be at least 1, got 0."),
     (["--num-envs", "0"], "--num-envs must be at least 1, got 0."),
@@ -85,11 +95,7 @@ BAD_FLAGS = [
     (["--track"], "--track is not available in this version; leave it out and use TensorBoard."),
     (["--capture-video"], "--capture-video is not available in this version; leave it out."),
     (["--upload-model"], "--upload-model is not available in this version; leave it out."),
-    (
-        ["--env-id", "Pendulum-v1"],
-        "dqn needs a discrete action space; Pendulum-v1 has Box(1,). "
-        "Try sac_continuous_action, td3_continuous_action or ppo_continuous_action.",
-    ),
+    (["--env-id", "Pendulum-v1"], CONTINUOUS),
     (["--env-id", "FrozenLake-v1"], "dqn needs a Box observation space; FrozenLake-v1 has Discrete(16)."),
     (["--env-id", "CartPol-v1"], "There is no environment 'CartPol-v1'; did you mean 'CartPole-v1'?"),
 ]
@@ -201,14 +207,15 @@ def test_the_target_network_starts_as_the_network_and_only_moves_when_told() -> 
 
 
 def test_acting_in_numpy_agrees_with_the_network_and_follows_its_parameters() -> None:
-    learner, network, _ = learner_of(dqn.Args(learning_rate=0.1))
+    learner, network, _ = learner_of(dqn.Args(learning_rate=0.01))
     layers = network.arrays()
     observations = torch.randn(200, 4)
+    chosen = []
     for _ in range(2):
-        expected = network(observations).argmax(dim=1)
-        assert dqn.best_actions(layers, observations.numpy()).tolist() == expected.tolist()
+        chosen.append(dqn.best_actions(layers, observations.numpy()).tolist())
+        assert chosen[-1] == network(observations).argmax(dim=1).tolist()
         learner.step(some_batch())
-    assert len(set(expected.tolist())) > 1
+    assert chosen[0] != chosen[1]
 
 
 # --- the buffer --------------------------------------------------------------------------------------------
@@ -311,7 +318,7 @@ def test_epsilon_is_the_share_of_random_actions() -> None:
 
 def test_dqn_learns_cartpole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quick = ["--learning-starts", "1000", "--train-frequency", "4", "--learning-rate", "1e-3"]
-    flags = ["--total-timesteps", "30000", "--exploration-fraction", "0.3", *quick, "--seed", "2"]
+    flags = ["--total-timesteps", "16000", "--exploration-fraction", "0.3", *quick, "--seed", "2"]
     assert run_main(dqn, monkeypatch, tmp_path, *flags) == 0
     returns = logged_values(tmp_path, "charts/episodic_return")
     assert np.mean(returns[:20]) < 50

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -225,6 +226,14 @@ def test_gibberish_on_the_link_makes_nobody_deaf(run: RunPaths) -> None:
     ear = Ear()
     assert supervise(run, ear, "misbehaving", "--how", "talk_gibberish") == 0
     assert ear.said == [("run_started", "", 0), ("run_completed", "completed 5 steps", 5)]
+
+
+def test_the_last_words_of_a_script_are_heard_although_it_is_gone(run: RunPaths) -> None:
+    ear = Ear()
+    supervising = supervisor(run, ear, "misbehaving", "--how", "talk_and_leave")
+    assert select.select([supervising._script.pidfd], [], [], 60.0)[0]
+    assert supervising.run() == 0
+    assert ear.said == [("run_stopped", "stopped at step 9", 9)]
 
 
 def test_a_script_that_does_not_stop_is_ended(run: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -185,8 +185,8 @@ def test_an_operation_that_meets_damage_says_so(writer: GroupCommitter, path: Pa
 
 
 def test_a_place_that_cannot_hold_a_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / "taken.sqlite").mkdir()
     with pytest.raises(WorldError, match=r"taken\.sqlite"):
-        (tmp_path / "taken.sqlite").mkdir()
         committer(tmp_path / "taken.sqlite")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +13,17 @@ from hypothesis import strategies as st
 
 from gym_gui.services.trainer import lifecycle as lc
 from gym_gui.services.trainer.errors import IllegalMoveError, WrongStateError
+from gym_gui.services.trainer.host import HostCapacity
+from gym_gui.services.trainer.hub import TelemetryHub
+from gym_gui.services.trainer.orchestrator import TrainerOrchestrator
+from gym_gui.services.trainer.run_queue import RunQueue
 from gym_gui.services.trainer.run_record import LastWord, RunRecord, Verdict
+from gym_gui.services.trainer.run_registry import RunRegistry
+from gym_gui.services.trainer.settings import TrainerSettings
+from gym_gui.services.trainer.store import TelemetryStore
 from gym_gui.tests.support.run_records import HELD, LEADER, live_record, run_record
 from mosaic_protocol import events as ev
+from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.states import LIVE_STATES, Desired, Outcome, RunState, is_legal
 
 S = RunState
@@ -358,6 +368,26 @@ def test_an_illegal_move_tells_what_came_before() -> None:
     assert all(part in str(error) for part in story)
 
 
+async def test_the_daemon_adds_the_last_events_of_the_run_to_the_story(tmp_path: Path) -> None:
+    with (
+        closing(RunRegistry(tmp_path / "registry.sqlite")) as registry,
+        closing(TelemetryStore(tmp_path / "telemetry.sqlite")) as store,
+    ):
+        nobody: Any = None
+        queue = RunQueue(HostCapacity(1, 1))
+        daemon = TrainerOrchestrator(
+            MosaicPaths(tmp_path), TrainerSettings(), registry, TelemetryHub(store), queue, nobody, nobody
+        )
+        run, _ = registry.insert(run_record(), "").result(30)
+        for event in (LAUNCHING, lc.Launched(LEADER, "cold")):
+            decision = lc.decide(registry.get(run.run_id), event)
+            registry.save(decision.run, decision.transitions).result(30)
+        with pytest.raises(IllegalMoveError) as raised:
+            await daemon.apply(run.run_id, LAUNCHING)
+    assert raised.value.run_id == run.run_id
+    assert [part.rpartition(" ")[2] for part in raised.value.story] == ["Submitted", "Launching", "Launched"]
+
+
 # ---- whatever happens ----------------------------------------------------------------------------
 
 _sentences = st.sampled_from(["", "because", "it was time"])
@@ -392,18 +422,19 @@ _events = st.one_of(
 @given(st.lists(_events, max_size=25), st.booleans())
 def test_no_sequence_of_events_breaks_the_rules(story: list[lc.LifecycleEvent], launched: bool) -> None:
     run = follow(run_record(), LAUNCHING, lc.Launched(LEADER, "cold")) if launched else run_record()
-    endings = 0
+    endings, refusals = 0, list[str]()
     for event in story:
         try:
             decision = lc.decide(run, event)
         except (WrongStateError, IllegalMoveError) as error:
-            assert run.run_id in str(error) or run.name in str(error)
+            refusals.append(str(error))
             continue
         assert lc.decide(run, event) == decision, "deciding depends on nothing but the run and the event"
         _check_step(run, event, decision)
         endings += sum(target is S.TERM for _, target in moves(decision))
         run = decision.run
     assert endings == int(run.is_over)
+    assert all(run.run_id in refusal or run.name in refusal for refusal in refusals)
 
 
 def _check_step(before: RunRecord, event: lc.LifecycleEvent, decision: lc.Decision) -> None:

@@ -33,9 +33,9 @@ def line_of(record: ev.Record, seq: int) -> bytes:
     return ev.encode(record)
 
 
-def metric(seq: int, step: int | None = None, **values: float | None) -> bytes:
-    row = ev.MetricRow(step=seq if step is None else step, values=values or {"loss": float(seq)})
-    return line_of(row, seq)
+def metric(seq: int, step: int | None = None, tags: dict[str, float] | None = None, **values: float | None) -> bytes:
+    given = {**(tags or {}), **values} or {"loss": float(seq)}
+    return line_of(ev.MetricRow(step=seq if step is None else step, values=given), seq)
 
 
 def send(
@@ -272,16 +272,16 @@ def test_an_unknown_run_or_tag_has_nothing(store: TelemetryStore) -> None:
 
 
 def test_the_headline_is_the_newest_value_of_each_headline_tag(store: TelemetryStore) -> None:
-    send(store, [metric(1, **{RETURN: 1.0, "loss": 9.0}), metric(2, **{RETURN: 2.0, "charts/SPS": 500.0})])
+    send(store, [metric(1, tags={RETURN: 1.0, "loss": 9.0}), metric(2, tags={RETURN: 2.0, "charts/SPS": 500.0})])
     assert store.headline("run") == {RETURN: 2.0, "charts/SPS": 500.0}
-    send(store, [metric(3, **{RETURN: math.nan})], first_seq=3)
+    send(store, [metric(3, tags={RETURN: math.nan})], first_seq=3)
     assert store.headline("run") == {"charts/SPS": 500.0}
     assert store.tags("run") == ["charts/SPS", RETURN, "loss"]
 
 
 def test_forgetting_a_run_removes_all_of_it_and_nothing_else(store: TelemetryStore, tmp_path: Path) -> None:
     for run in ("run", "other"):
-        send(store, [metric(1, **{RETURN: 1.0}), line_of(ev.LifecycleRecord(event=ev.RUN_STARTED), 2)], run=run)
+        send(store, [metric(1, tags={RETURN: 1.0}), line_of(ev.LifecycleRecord(event=ev.RUN_STARTED), 2)], run=run)
     store.forget("run").result(PATIENCE)
     assert (store.acked("run", "worker"), store.metric_rows("run"), store.headline("run")) == (0, 0, {})
     assert (store.acked("other", "worker"), store.metric_rows("other"), store.headline("other")) == (

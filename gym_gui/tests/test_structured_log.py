@@ -61,7 +61,8 @@ def test_no_value_breaks_the_line(read: Any, text: str) -> None:
     "name", ["token", "launch_token", "API_KEY", "apikey", "password", "Authorization", "client_secret"]
 )
 def test_what_is_named_like_a_secret_is_hidden_at_any_depth(read: Any, path: Path, name: str) -> None:
-    log_event(logger, codes.LOG_WORKER_MESSAGE, **{name: "hunter2"}, detail={"deep": [{name: "hunter2"}, {"n": 1}]})
+    fields: dict[str, Any] = {name: "hunter2", "detail": {"deep": [{name: "hunter2"}, {"n": 1}]}}
+    log_event(logger, codes.LOG_WORKER_MESSAGE, **fields)
     (entry,) = read()
     assert entry[name] == "[hidden]"
     assert entry["detail"] == {"deep": [{name: "[hidden]"}, {"n": 1}]}

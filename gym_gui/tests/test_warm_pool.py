@@ -370,3 +370,29 @@ async def test_each_worker_is_told_after_the_fork_and_writes_where_it_should(
     assert [await executor.wait(handle) for handle in handles] == [0, 0, 0]
     told = [json.loads((handle.run_dir / "report.json").read_text()) for handle in handles]
     assert [one["env"]["MOSAIC_RUN_ID"] for one in told] == [handle.run_id for handle in handles]
+
+
+async def test_an_end_that_is_told_too_late_harms_nobody(pool: WarmPool, executor: LocalExecutor, lab: Lab) -> None:
+    server = await warmed(pool, lab.spec())
+    pid = await pool.fork(lab.spec("leave", "3"))
+    assert pid is not None
+    os.kill(server.pid, signal.SIGSTOP)
+    early = await pool.exit_status(pid, 0.0)
+    os.kill(server.pid, signal.SIGCONT)
+    assert early in (None, 3)
+    handle = await lab.start(executor, lab.spec("leave", "4", name="second"))
+    assert await executor.wait(handle) == 4
+
+
+async def test_a_start_that_is_given_up_leaves_the_pool_in_order(pool: WarmPool, lab: Lab) -> None:
+    server = await warmed(pool, lab.spec())
+    os.kill(server.pid, signal.SIGSTOP)
+    starting = asyncio.ensure_future(pool.fork(lab.spec("leave", "3")))
+    await asyncio.wait([starting], timeout=0.2)
+    starting.cancel()
+    os.kill(server.pid, signal.SIGCONT)
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    again = await pool.fork(lab.spec("leave", "4", name="second"))
+    assert again is not None
+    assert await pool.exit_status(again, HANG_GUARD) == 4

@@ -119,7 +119,7 @@ def test_a_run_without_a_limit_may_go_on() -> None:
 
 
 def test_a_stopping_run_is_killed_at_its_deadline_and_judged_by_nothing_else() -> None:
-    late_in_every_way = {"silent": 10**6, "stalled": 10**6, "active": running_for(10**6)}
+    late_in_every_way: dict[str, Any] = {"silent": 10**6, "stalled": 10**6, "active": running_for(10**6)}
     schedule = Schedule(max_wallclock_minutes=1, max_stall_minutes=1)
     assert judge(tracked(kill_at=NOW + 1, **late_in_every_way), schedule) is None
     assert judge(tracked(kill_at=NOW, **late_in_every_way), schedule) == KillDue()

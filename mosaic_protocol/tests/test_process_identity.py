@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -69,7 +70,7 @@ def test_a_stopped_process_lives(child: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.parametrize("change", [{"start_ticks": 1}, {"boot": "another boot"}])
-def test_the_same_number_with_another_start_or_boot_is_somebody_else(change: dict[str, object]) -> None:
+def test_the_same_number_with_another_start_or_boot_is_somebody_else(change: dict[str, Any]) -> None:
     assert not replace(ProcessIdentity.current(), **change).is_alive()
 
 

@@ -222,18 +222,27 @@ def test_everything_is_published_in_order_and_finish_says_so(daemon: Daemon, ses
 def test_every_record_arrives_once_while_the_daemon_dies_again_and_again(
     daemon: Daemon, session: WorkerSession
 ) -> None:
-    writing = threading.Thread(target=lambda: [(count(session, n, n), time.sleep(0.0005)) for n in range(1, 1501)])
+    def write() -> None:
+        for step in range(1, 1501):
+            count(session, step, step)
+            time.sleep(0.0005)
+
+    writing = threading.Thread(target=write)
     writing.start()
     for number in range(4):
         daemon.memory.lost_acks = number % 2
         daemon.start()
-        stored = len(daemon.memory.steps())
-        until("some records to arrive", lambda seen=stored: len(daemon.memory.steps()) > seen or not writing.is_alive())
+        _wait_for_more(daemon, writing)
         daemon.kill()
     writing.join(PATIENCE)
     daemon.start()
     assert session.finish(PATIENCE)
     assert daemon.memory.steps() == list(range(1, 1501))
+
+
+def _wait_for_more(daemon: Daemon, writing: threading.Thread) -> None:
+    stored = len(daemon.memory.steps())
+    until("some records to arrive", lambda: len(daemon.memory.steps()) > stored or not writing.is_alive())
 
 
 def test_records_whose_acknowledgement_was_lost_are_not_stored_twice(daemon: Daemon, session: WorkerSession) -> None:
@@ -365,11 +374,12 @@ def test_a_pause_is_kept_over_a_restart_of_the_daemon(daemon: Daemon, session: W
 
 
 def test_a_stop_ends_a_pause_without_a_word_of_resuming(daemon: Daemon, session: WorkerSession) -> None:
-    session.request(Desired.PAUSE)
+    daemon.memory.desired = Desired.PAUSE
+    daemon.start()
+    assert session.wait_desired_change(Desired.RUN, PATIENCE) is Desired.PAUSE
     passed: list[bool] = []
     working = threading.Thread(target=lambda: passed.append(session.safe_point(5)))
     working.start()
-    daemon.start()
     until("the pause to be told", lambda: events.RUN_PAUSED in daemon.memory.words())
     daemon.service.wish(Desired.STOP, "enough", 7.5)
     working.join(PATIENCE)

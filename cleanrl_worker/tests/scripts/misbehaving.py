@@ -87,6 +87,22 @@ def talk_gibberish() -> None:
     link.say(at="done", step=5)
 
 
+def talk_and_leave() -> None:
+    """Gone before anybody listened; what it said takes more than one read."""
+    link = Link()
+    for _ in range(3):
+        link.say(at="progress", padding="y" * 30_000)
+    link.say(at="stopped", step=9)
+
+
+def listen_no_more() -> None:
+    """Deaf to the link, and with no idea of signals: what most scripts are that people write."""
+    link = Link()
+    note_pids(link, os.getpid())
+    link.wait_for_go()
+    sleep_for_good()
+
+
 def hang() -> None:
     """Deaf to the stop on the link and to SIGTERM."""
     link = Link()
@@ -143,6 +159,8 @@ WAYS = {
     "die_of_segv": lambda: die_of(signal.SIGSEGV),
     "spam": spam,
     "talk_gibberish": talk_gibberish,
+    "talk_and_leave": talk_and_leave,
+    "listen_no_more": listen_no_more,
     "hang": hang,
     "leave_session": leave_session,
     "have_grandchildren": have_grandchildren,

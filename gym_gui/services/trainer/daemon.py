@@ -6,7 +6,8 @@ import asyncio
 import logging
 import os
 import signal
-from contextlib import AsyncExitStack
+import ssl
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,7 +90,7 @@ class TrainerDaemon:
         service = TrainerService(orchestrator, roster, deletion, health, self._shutdown)
         add_TrainerServiceServicer_to_server(service, server)
         await Recovery(orchestrator).run()
-        Endpoint(target, os.getpid(), self._settings.tls_cert).write(self._paths.endpoint_file)
+        Endpoint(target, os.getpid(), _absolute(self._settings.tls_cert)).write(self._paths.endpoint_file)
         lock.describe(target=target)
         await server.start()
         orchestrator.open()
@@ -103,7 +104,8 @@ class TrainerDaemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._shutdown.set)
         log_event(logger, codes.LOG_TRAINER_STARTED, target=target, pid=os.getpid(), version=VERSION)
-        print(f"mosaic trainer {VERSION} listens on {target}, data in {self._paths.root}", flush=True)
+        with suppress(OSError):  # nobody may be reading, or the disk is full
+            print(f"mosaic trainer {VERSION} listens on {target}, data in {self._paths.root}", flush=True)
         await self._shutdown.wait()
         log_event(logger, codes.LOG_TRAINER_STOPPED, pid=os.getpid())
 
@@ -156,20 +158,34 @@ class TrainerDaemon:
                 f"cannot listen on {wanted}: {_why(error)}. Another program may use the port: "
                 "choose one with --port (0 takes a free one) or MOSAIC_TRAINER_PORT."
             ) from error
-        return server, f"{host}:{port}"
+        return server, f"{_dialled(host)}:{port}"
 
     def _add_port(self, server: grpc.aio.Server, wanted: str) -> int:
         if not self._settings.tls_cert:
             return server.add_insecure_port(wanted)
-        pair = (_pem(self._settings.tls_key), _pem(self._settings.tls_cert))
-        return server.add_secure_port(wanted, grpc.ssl_server_credentials([pair]))
+        return server.add_secure_port(wanted, _credentials(self._settings.tls_cert, self._settings.tls_key))
 
 
-def _pem(path: str) -> bytes:
+def _credentials(cert: str, key: str) -> grpc.ServerCredentials:
     try:
-        return Path(path).read_bytes()
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)  # gRPC would not say what is wrong with them
+        pair = (Path(key).read_bytes(), Path(cert).read_bytes())
     except OSError as error:
-        raise WorldError(f"cannot read {path} for TLS: {error.strerror}") from error
+        raise CannotListenError(
+            f"cannot use the certificate {cert} with the key {key}: {error.strerror or error}. Give a PEM certificate "
+            "chain as --tls-cert and the PEM private key that belongs to it as --tls-key."
+        ) from error
+    return grpc.ssl_server_credentials([pair])
+
+
+def _absolute(path: str) -> str:
+    """Clients read it from folders of their own."""
+    return os.path.abspath(path) if path else ""
+
+
+def _dialled(host: str) -> str:
+    """Where clients of this machine reach a daemon that listens on all its addresses."""
+    return {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)
 
 
 def _why(error: Exception) -> str:

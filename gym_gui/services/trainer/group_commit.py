@@ -152,6 +152,8 @@ def _open_checked(path: Path, synchronous: str, migrations: list[Migration]) -> 
             raise
     except sqlite3.Error as error:
         raise translate(error, path) from error
+    except OSError as error:
+        raise WorldError(f"{path} cannot be opened: {error.strerror}") from error
     return connection
 
 

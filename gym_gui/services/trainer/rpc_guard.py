@@ -18,7 +18,6 @@ from gym_gui.services.trainer.errors import (
     AuthenticationError,
     RefusedError,
     StorageFullError,
-    TrainerError,
     UnknownRunError,
     WorldError,
     WrongStateError,
@@ -45,9 +44,12 @@ _STATUS: list[tuple[type[Exception], grpc.StatusCode]] = [
     (WrongStateError, grpc.StatusCode.FAILED_PRECONDITION),
     (RefusedError, grpc.StatusCode.INVALID_ARGUMENT),
     (ValueError, grpc.StatusCode.INVALID_ARGUMENT),
+    (OverflowError, grpc.StatusCode.INVALID_ARGUMENT),  # a number that no database column holds
     (StorageFullError, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (WorldError, grpc.StatusCode.UNAVAILABLE),
 ]
+
+_MOST_STATUS_BYTES = 6000
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
@@ -107,7 +109,7 @@ def guarded_unary(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaita
     async def wrapper(self: object, request: Any, context: Context) -> Any:
         try:
             return await method(self, request, context)
-        except (TrainerError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 - a bug of ours, too, must be told and logged
             await _abort(context, error, method.__name__)
 
     return wrapper
@@ -121,7 +123,7 @@ def guarded_stream(method: Callable[..., AsyncIterator[Any]]) -> Callable[..., A
         try:
             async for item in method(self, request, context):
                 yield item
-        except (TrainerError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 - a bug of ours, too, must be told and logged
             await _abort(context, error, method.__name__)
 
     return wrapper
@@ -129,12 +131,16 @@ def guarded_stream(method: Callable[..., AsyncIterator[Any]]) -> Callable[..., A
 
 async def _abort(context: Context, error: Exception, method: str) -> None:
     status = next((code for kind, code in _STATUS if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
+    if status is grpc.StatusCode.INTERNAL:
+        constant = codes.LOG_TRAINER_INTERNAL_ERROR
+        logger.error(constant.message, exc_info=error, extra={"code": constant.code, "fields": {"method": method}})
+        await context.abort(status, f"unexpected {type(error).__name__} in the trainer daemon; its log tells more")
     log_event(logger, codes.LOG_RPC_REFUSED, method=method, status=status.name, reason=str(error)[:500])
     await context.abort(status, _fitting(str(error)))
 
 
 def _fitting(sentence: str) -> str:
-    """As much of a sentence as a status carries: it travels in a header, with three bytes for each that is not ASCII."""
+    """As much of a sentence as a status carries: it travels in a header, where a byte that is not ASCII takes three."""
     while len(urllib.parse.quote(sentence, safe=string.printable)) > _MOST_STATUS_BYTES:
         sentence = sentence[: len(sentence) * 3 // 4]
     return sentence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 
 from gym_gui.services.trainer.deletion import RunDeletion
 from gym_gui.services.trainer.errors import AuthenticationError, RefusedError
@@ -19,8 +19,11 @@ from gym_gui.services.trainer.store import Batch
 from mosaic_protocol import events as ev
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.proto.trainer_pb2_grpc import TrainerServiceServicer
+from mosaic_protocol.states import Outcome, RunState
+from mosaic_protocol.suggest import did_you_mean
 
 _MOST_RUNS_PER_PAGE = 1000
+_LONGEST_REQUEST_ID = 200
 _PROGRESS_SECONDS = 1.0
 _LOG_SECONDS = 0.2
 _MOST_POINTS = 1_000_000
@@ -51,6 +54,8 @@ class TrainerService(TrainerServiceServicer):
 
     @guarded_unary
     async def SubmitRun(self, request: pb.SubmitRunRequest, context: Context) -> pb.SubmitRunResponse:
+        if len(request.client_request_id) > _LONGEST_REQUEST_ID:
+            raise RefusedError(f"client_request_id is longer than {_LONGEST_REQUEST_ID} characters: a ULID has 26")
         workers = await self._roster.manifests()
         run, known = await self._orchestrator.submit(request.config_json, request.client_request_id, workers)
         return pb.SubmitRunResponse(run=self._message(run), already_known=known)
@@ -82,6 +87,8 @@ class TrainerService(TrainerServiceServicer):
 
     @guarded_unary
     async def ListRuns(self, request: pb.ListRunsRequest, context: Context) -> pb.ListRunsResponse:
+        _require_known("state", request.states, RunState)
+        _require_known("outcome", request.outcomes, Outcome)
         query = Query(list(request.states), list(request.outcomes), request.search, request.include_deleted)
         size = min(request.page_size or 50, _MOST_RUNS_PER_PAGE)
         page = self._registry.page(query, size, request.page_token)
@@ -275,6 +282,13 @@ class TrainerService(TrainerServiceServicer):
                 Batch(batch.run_id, batch.stream, int(batch.first_seq), lines, max(1, int(batch.oldest_seq)))
             )
             yield pb.RecordAck(stream=batch.stream, acked_seq=acked)
+
+
+def _require_known(what: str, given: Iterable[str], known: Iterable[str]) -> None:
+    choices = list(known)
+    for name in given:
+        if name not in choices:
+            raise RefusedError(f"{name[:60]!r} is no {what} of a run{did_you_mean(name, choices)}")
 
 
 def _require_kind(lines: list[bytes], only: type[ev.Record]) -> None:

@@ -46,9 +46,15 @@ class _Server:
     retired: bool = False
     listener: asyncio.Task[None] | None = None
 
+    @property
+    def owes(self) -> bool:
+        """Whether somebody still waits for a pid or an exit status."""
+        return bool(self.workers) or any(not answer.done() for answer in self.answers.values())
+
     async def ended(self) -> None:
+        """Wait for the end of the conversation. A waiter that is cancelled does not take the listener with it."""
         if self.listener is not None:
-            await self.listener
+            await asyncio.wait([self.listener])
 
 
 class WarmPool:
@@ -170,13 +176,16 @@ class WarmPool:
         try:
             while line := await reader.readline():
                 self._take(server, json.loads(line))
+                if server.retired and not server.owes:
+                    server.writer.close()
         except (OSError, ValueError) as error:
             log_event(logger, codes.LOG_TRAINER_WARM_START_FAILED, reason=str(error))
         server.state = "failed" if server.state == "ready" else "refused"
         for answer in server.answers.values():
-            answer.set_exception(RuntimeError("the fork server ended"))
+            if not answer.done():
+                answer.set_exception(RuntimeError("the fork server ended"))
         for pid in server.workers:
-            self._statuses[pid].set_result(None)
+            self._settle(pid, None)
         server.workers.clear()
         self._retired.discard(server)
         server.writer.close()
@@ -196,9 +205,13 @@ class WarmPool:
                 server.answers.pop(number).set_exception(RuntimeError(str(reason)))
             case {"exit": pid, "status": status} if pid in server.workers:
                 server.workers.discard(pid)
-                self._statuses[pid].set_result(status)
-                if server.retired and not server.workers:
-                    server.writer.close()
+                self._settle(pid, status)
+
+    def _settle(self, pid: int, status: int | None) -> None:
+        """Tell whoever waits for the end of a worker; it may have lost its patience already."""
+        future = self._statuses.get(pid)
+        if future is not None and not future.done():
+            future.set_result(status)
 
     async def _request_fork(self, server: _Server, spec: LaunchSpec) -> int:
         """The pid of a new worker. Raises RuntimeError when the server cannot, and then it certainly will not."""
@@ -227,7 +240,7 @@ class WarmPool:
         for key in [key for key, known in self._servers.items() if known is server]:
             del self._servers[key]
         server.retired = True
-        if server.workers or any(not answer.done() for answer in server.answers.values()):
+        if server.owes:
             self._retired.add(server)
         else:
             server.writer.close()

@@ -17,9 +17,9 @@ _SLEEP_WITHOUT_FAKETIME = """
 import select, time
 time.sleep = lambda seconds: select.select([], [], [], seconds) and None
 """
-"""libfaketime 0.9.10 refuses the sleep that Python asks for (absolute, by the monotonic clock) when it leaves that clock
-alone; every other way to wait works. (gRPC's own threads still burn some CPU while the clock is set back, because the
-kernel wakes them by the real clock.)"""
+"""libfaketime 0.9.10 refuses the sleep that Python asks for (absolute, by the monotonic clock) when it leaves that
+clock alone; every other way to wait works. (gRPC's own threads still burn some CPU while the clock is set back, because
+the kernel wakes them by the real clock.)"""
 
 
 class FakeClock:

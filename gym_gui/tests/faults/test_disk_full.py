@@ -119,7 +119,7 @@ def test_a_daemon_leaves_and_comes_back_on_a_full_disk(
 
 
 def leave_or_answer(daemon: DaemonProcess) -> tuple[int | None, str]:
-    """Start a daemon, which writes to a pipe because its disk is full: its exit status, None if it serves; its words."""
+    """Start a daemon that writes to a pipe, its disk being full: its exit status, None if it serves, and its words."""
     command = [sys.executable, "-m", "gym_gui.services.trainer", *daemon.arguments]
     process = daemon.process = subprocess.Popen(
         command, env=daemon.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import socket
 import sqlite3
@@ -47,7 +48,7 @@ def used_home(daemon: DaemonProcess) -> str:
     return run_id
 
 
-# ---- the address -------------------------------------------------------------------------------------------------------
+# ---- the address -----------------------------------------------------------------------------------------------------
 
 
 def test_a_port_in_use_is_told_with_the_way_out(make_daemon: MakeDaemon) -> None:
@@ -64,7 +65,7 @@ def test_an_address_that_is_not_ours_is_told(make_daemon: MakeDaemon, tmp_path: 
     assert "192.0.2.1" in refused(make_daemon(*options))
 
 
-# ---- the data root -----------------------------------------------------------------------------------------------------
+# ---- the data root ---------------------------------------------------------------------------------------------------
 
 
 def test_a_file_in_place_of_the_data_root_is_told(make_daemon: MakeDaemon, tmp_path: Path) -> None:
@@ -131,7 +132,7 @@ def test_an_empty_token_file_left_by_a_crash_is_no_obstacle(make_daemon: MakeDae
     assert daemon.client.health().pid
 
 
-# ---- the databases -----------------------------------------------------------------------------------------------------
+# ---- the databases ---------------------------------------------------------------------------------------------------
 
 
 def garbage(path: Path) -> None:
@@ -209,7 +210,7 @@ def test_the_copy_beside_a_damaged_registry_can_be_brought_back(make_daemon: Mak
     garbage(daemon.paths.registry_db)
     command = re.search(r"(cp .*?); or ", refused(daemon))
     assert command is not None
-    subprocess.run(command[1], shell=True, check=True)
+    subprocess.run(shlex.split(command[1]), check=True)
     daemon.start()
     assert daemon.client.run(run_id).outcome == "completed"
 
@@ -242,7 +243,7 @@ def set_version(path: Path, version: int) -> int:
     return before
 
 
-# ---- the lock ----------------------------------------------------------------------------------------------------------
+# ---- the lock --------------------------------------------------------------------------------------------------------
 
 
 def test_a_second_daemon_says_who_holds_the_lock(make_daemon: MakeDaemon) -> None:

@@ -70,7 +70,7 @@ def speak() -> None:
 def end_slowly() -> None:
     """What has to happen after the last line of a program."""
     atexit.register(lambda: print("exit handler ran"))
-    threading.Thread(target=lambda: (time.sleep(0.2), print("thread finished"))).start()
+    threading.Timer(0.2, lambda: print("thread finished")).start()
 
 
 def hold(*relatives: str) -> None:

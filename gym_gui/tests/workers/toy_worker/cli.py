@@ -1,7 +1,7 @@
 """``python -m toy_worker.cli --config F``: counts steps, one metric each, and misbehaves as the config says.
 
 config keys: total_timesteps, step_seconds, misbehave (see ``_MISBEHAVIOURS``), at_step, metrics (bool), progress (bool),
-gate and gate_at (hold before that step until the file exists or a stop is wanted), tell_secrets (write the session's tokens
+gate and gate_at (hold before that step until the file exists or a stop is wanted), whisper_to (write the session's tokens
 to that file, for tests that look for leaks)
 """
 
@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from mosaic_protocol import events
 from mosaic_protocol.states import Desired
 from mosaic_protocol.worker_client import WorkerSession
 
@@ -65,6 +66,33 @@ def _fork_often() -> None:
             raise RuntimeError(f"a forked child ended with {status}")
 
 
+def _scribble_in_the_journal(session: WorkerSession) -> None:
+    """A line that is no record, where the next record belongs."""
+    (segment,) = session.run.outbox.glob("worker-*.jsonl")
+    with segment.open("ab") as journal:
+        journal.write(b'{"kind": "metric", "seq": "one"\n')
+
+
+def _count_beyond_measure(session: WorkerSession) -> None:
+    """Steps and values that no database column and no message field holds."""
+    session.publish(events.MetricRow(step=2**70, values={"charts/SPS": 1.0}))
+    session.publish(events.LifecycleRecord(event="heartbeat", step=2**70))
+    session.publish(events.MetricRow(step=-(2**63) - 1, values={"x" * 100_000: 1e308}))
+
+
+def _speak_at_length(session: WorkerSession) -> None:
+    """More in one go than one message carries."""
+    for step in range(100):
+        session.publish(events.TrainingStep(episode=0, step=step, observation="x" * 1_000_000))
+
+
+_BAD_WORDS = {
+    "scribble": _scribble_in_the_journal,
+    "beyond_measure": _count_beyond_measure,
+    "at_length": _speak_at_length,
+}
+
+
 def _hide_child() -> None:
     """A child with nothing of ours about it but the session it was born into, then a death by signal."""
     subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], env={}, cwd="/")
@@ -87,7 +115,7 @@ def _hold_at_gate(session: WorkerSession, gate: Path) -> None:
         time.sleep(0.01)
 
 
-def _tell_secrets(session: WorkerSession, path: Path) -> None:
+def _whisper(session: WorkerSession, path: Path) -> None:
     session.wait_registered(timeout=60.0)
     secrets = {"launch": session.context.launch_token, "session": session._session_token}
     draft = path.with_suffix(".draft")
@@ -101,15 +129,17 @@ def _work(session: WorkerSession, config: dict[str, Any]) -> None:
     at_step, misbehave = int(config.get("at_step", 1)), config.get("misbehave")
     step = 0
     session.started(total_steps=total)
-    if config.get("tell_secrets"):
-        _tell_secrets(session, Path(config["tell_secrets"]))
+    if config.get("whisper_to"):
+        _whisper(session, Path(config["whisper_to"]))
     while session.safe_point(step) and step < total:
         step += 1
         if config.get("gate") and step == int(config.get("gate_at", 1)):
             _hold_at_gate(session, Path(config["gate"]))
         if config.get("metrics", True):
             session.metric(step, {"charts/episodic_return": float(step), "charts/SPS": 1.0 / max(pause, 1e-6)})
-        if misbehave and step == at_step:
+        if misbehave in _BAD_WORDS and step == at_step:
+            _BAD_WORDS[misbehave](session)
+        elif misbehave and step == at_step:
             _MISBEHAVIOURS[misbehave]()
         time.sleep(pause)
 

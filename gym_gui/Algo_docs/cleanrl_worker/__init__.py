@@ -1,0 +1,1 @@
+"""Pages about the algorithms of the CleanRL worker; each is named after its script."""
