@@ -1,9 +1,10 @@
 # Front doors of the project. Each target makes the environment it needs first; that costs nothing once it is right.
-# Variables: PYTHON (interpreter that makes .venv), PYTEST_ARGS (passed to pytest), ARGS (passed to `mosaic train` and
-# the benchmarks).
+# Variables: PYTHON (interpreter that makes .venv), PYTEST_ARGS (passed to pytest), JOBS (how many tests at once),
+# ARGS (passed to `mosaic train` and the benchmarks).
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+JOBS ?= 2
 ARGS ?=
 
 BIN := .venv/bin
@@ -19,7 +20,7 @@ demo: setup ## train PPO on CartPole-v1 through the daemon and print a summary
 	@$(BIN)/mosaic train ppo --env-id CartPole-v1 --total-timesteps 50000 --run-name demo --summary $(ARGS)
 
 test: setup-dev ## run the tests; PYTEST_ARGS="-k name -x" narrows them
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 check: setup-dev ## lint, formatting, types, import rules, freshness of the generated code
 	$(BIN)/ruff check .

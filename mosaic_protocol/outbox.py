@@ -27,6 +27,8 @@ from mosaic_protocol import events
 
 SEGMENT_BYTES = 8 * 1024 * 1024
 MAX_HELD_RECORDS = 100_000
+MAX_RECORD_BYTES = 32 * 1024 * 1024
+MAX_READ_BYTES = 4 * 1024 * 1024
 _BLOCK_BYTES = 128 * 1024
 _FULL_DISK_RETRY_SECONDS = 0.2
 
@@ -78,14 +80,17 @@ class OutboxWriter:
         return len(self._held)
 
     def append(self, record: events.Record) -> int:
-        """Give the record its sequence number and time, write it, return the number."""
+        """Give the record its sequence number and time, write it, return the number. Raises :class:`OutboxError`."""
         with self._lock:
             if len(self._held) >= MAX_HELD_RECORDS:
                 raise OutboxError(f"{len(self._held)} records wait for space in {self.directory}: free some disk space")
             record.seq = self._last_seq + 1
             record.t = time.time()
             record.v = events.RECORD_VERSION
-            self._held.append((record.seq, events.encode(record) + b"\n"))
+            line = events.encode(record)
+            if len(line) > MAX_RECORD_BYTES:
+                raise OutboxError(f"a record of {len(line):,} bytes is too long: at most {MAX_RECORD_BYTES:,} travel")
+            self._held.append((record.seq, line + b"\n"))
             self._last_seq = record.seq
             self._write_held()
             return record.seq
@@ -166,16 +171,18 @@ class OutboxReader:
         """The sequence number of the record that :meth:`read` returns next."""
         return self._next_seq
 
-    def read(self, max_records: int = 1000) -> list[bytes]:
-        """Up to ``max_records`` whole lines without newline, the first being :attr:`next_seq`; [] when there are
-        none."""
+    def read(self, max_records: int = 1000, max_bytes: int = MAX_READ_BYTES) -> list[bytes]:
+        """Whole lines without newline, the first being :attr:`next_seq`; [] when there are none. Ends with the line
+        that reaches ``max_records`` or ``max_bytes``, so that a message can carry what was read."""
         lines: list[bytes] = []
-        while len(lines) < max_records:
+        size = 0
+        while len(lines) < max_records and size < max_bytes:
             if self._file is None and not self._open_segment():
                 break
             line = self._next_line()
             if line is not None:
                 lines.append(line)
+                size += len(line)
             elif not self._advance_segment():
                 break
         return lines

@@ -333,7 +333,7 @@ class Collector:
             rollout.begin(noise, self.observation)
         hidden_1, hidden_2, last = agent.actor_arrays()
         deviation = np.exp(agent.actor_logstd.detach().cpu().numpy())
-        played_shape = (envs.num_envs, *envs.single_action_space.shape)
+        played_shape = envs.action_space.shape or ()
         for step in range(rollout.filled, steps):
             session.safe_point(self.global_step)
             if session.stop_requested:

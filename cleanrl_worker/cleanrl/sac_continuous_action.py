@@ -17,7 +17,6 @@ import dataclasses
 import math
 import random
 import sys
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -269,9 +268,10 @@ class Adam:
         self.learning_rate = learning_rate
         self.vector = as_vector(module)
         self.parameters = list(module.parameters())
-        self.steps = torch.zeros(())
+        self.views = self.pieces(self.vector)
+        self.steps = torch.zeros((), device=self.vector.device)
         self.mean, self.mean_square = torch.zeros_like(self.vector), torch.zeros_like(self.vector)
-        self.moments = self.pieces(self.mean), self.pieces(self.mean_square)
+        self.means, self.mean_squares = self.pieces(self.mean), self.pieces(self.mean_square)
         self.kernel_steps = [self.steps] * len(self.parameters)
 
     def pieces(self, vector: Tensor) -> list[Tensor]:
@@ -281,15 +281,16 @@ class Adam:
 
     def minimise(self, loss: Tensor) -> None:
         """One step down the gradient of a loss, of which only this module's part is computed."""
-        self.descend(torch.autograd.grad(loss, self.parameters))
+        self.descend(list(torch.autograd.grad(loss, self.parameters)))
 
     @torch.no_grad()
-    def descend(self, gradients: Sequence[Tensor]) -> None:
+    def descend(self, gradients: list[Tensor]) -> None:
         self.steps += 1
         torch._fused_adam_(
-            self.parameters,
+            self.views,
             gradients,
-            *self.moments,
+            self.means,
+            self.mean_squares,
             [],
             self.kernel_steps,
             lr=self.learning_rate,
@@ -475,7 +476,7 @@ class Player:
         """One step of every environment, each remembered with the observation that it truly led to."""
         envs = self.envs
         action = self.choose(actor)
-        played = action.reshape(envs.num_envs, *envs.single_action_space.shape)
+        played = action.reshape(envs.action_space.shape or ())
         observation, reward, terminated, truncated, info = envs.step(played)
         self.global_step += envs.num_envs
         self.returns += reward

@@ -228,7 +228,8 @@ def learner_of(args: c51.Args) -> tuple[c51.Learner, c51.QNetwork, c51.QNetwork]
 
 def test_gradient_steps_equal_torch_adam_on_the_textbook_loss() -> None:
     learner, network, target = learner_of(SMALL)
-    target.network[4].bias.add_(torch.randn(63))  # a target network that differs, as it does between its updates
+    last: Any = target.network[4]
+    last.bias.add_(torch.randn(63))  # a target network that differs, as it does between its updates
     reference = c51.QNetwork(4, 3, SMALL).requires_grad_(True)
     reference.load_state_dict(network.state_dict())
     optimizer = torch.optim.Adam(reference.parameters(), lr=1e-2, eps=0.01 / 32)
@@ -366,7 +367,8 @@ def test_epsilon_is_the_share_of_random_actions() -> None:
     network = c51.QNetwork(2, 2, c51.Args(n_atoms=11))
     for parameter in network.parameters():
         parameter.zero_()
-    network.network[4].bias[-1] = 1.0  # the highest value of the second action
+    last: Any = network.network[4]
+    last.bias[-1] = 1.0  # the highest value of the second action
     collector.buffer = c51.ReplayBuffer(20_000, 2, True)
     for _ in range(5000):
         collector.step(network.arrays(), epsilon=0.4)

@@ -171,7 +171,8 @@ def test_gradient_steps_equal_torch_adam_on_the_textbook_loss() -> None:
     args = dqn.Args(learning_rate=1e-2)
     learner, network, target = learner_of(args)
     with torch.no_grad():
-        target.network[4].bias.add_(1.0)  # a target network that differs, as it does between its updates
+        last: Any = target.network[4]
+        last.bias.add_(1.0)  # a target network that differs, as it does between its updates
     reference = dqn.QNetwork(4, 3).requires_grad_(True)
     reference.load_state_dict(network.state_dict())
     optimizer = torch.optim.Adam(reference.parameters(), lr=1e-2)
@@ -306,7 +307,8 @@ def test_epsilon_is_the_share_of_random_actions() -> None:
     network = dqn.QNetwork(2, 2)
     for parameter in network.parameters():
         parameter.zero_()
-    network.network[4].bias.copy_(torch.tensor([0.0, 1.0]))
+    last: Any = network.network[4]
+    last.bias.copy_(torch.tensor([0.0, 1.0]))
     collector.buffer = dqn.ReplayBuffer(20_000, 2, True)
     for _ in range(5000):
         collector.step(network.arrays(), epsilon=0.4)

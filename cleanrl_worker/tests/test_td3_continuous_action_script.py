@@ -282,7 +282,7 @@ def test_updates_equal_torch_adam_on_the_textbook_losses() -> None:
     for number in range(1, 5):
         torch.manual_seed(number)
         targets = learner.targets(batch)
-        loss = sum(
+        loss: Any = sum(
             torch.nn.functional.mse_loss(one_by_one(critics, which, batch.observations_and_actions), targets)
             for which in (0, 1)
         )
@@ -321,7 +321,9 @@ def test_target_networks_begin_as_copies_and_stay_put_between_actor_updates() ->
 
 
 def test_td3_learns_to_play_what_it_sees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(gym.registry, "Echo-v0", gym.envs.registration.EnvSpec("Echo-v0", Echo, max_episode_steps=20))
+    monkeypatch.setitem(
+        gym.registry, "Echo-v0", gym.envs.registration.EnvSpec("Echo-v0", lambda **_: Echo(), max_episode_steps=20)
+    )
     flags = ["--learning-starts", "200", "--batch-size", "32", "--learning-rate", "1e-3", "--seed", "1"]
     assert run_main(monkeypatch, tmp_path, "--env-id", "Echo-v0", "--total-timesteps", "1600", *flags) == 0
     returns = script_tools.logged_values(tmp_path, "charts/episodic_return")
@@ -334,7 +336,7 @@ def test_updates_are_logged_every_hundred_steps_under_cleanrl_tags(
 ) -> None:
     assert run_main(monkeypatch, tmp_path, *SHORT, "--total-timesteps", "450") == 0
     rows = logged_rows(tmp_path)
-    updates = [(step, values.keys()) for step, values in rows if "charts/SPS" in values]
+    updates = [(step, set(values)) for step, values in rows if "charts/SPS" in values]
     assert updates == [(step, UPDATE_TAGS) for step in (100, 200, 300, 400)]
     episodes = [(step, values["charts/episodic_length"]) for step, values in rows if "charts/SPS" not in values]
     assert episodes == [(200, 200), (400, 200)]

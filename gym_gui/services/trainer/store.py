@@ -14,12 +14,14 @@ import sqlite3
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from gym_gui.services.trainer.errors import RefusedError
 from gym_gui.services.trainer.group_commit import GroupCommitter, Migration, connect
 from mosaic_protocol import events as ev
+from mosaic_protocol.outbox import MAX_READ_BYTES
 
 
 def _first_schema(connection: sqlite3.Connection) -> None:
@@ -147,13 +149,18 @@ class TelemetryStore:
         return [(stream, record) for stream, record in found if isinstance(record, ev.LifecycleRecord)]
 
     def records(self, run_id: str, kind: str, after_row: int, limit: int = 1000) -> list[tuple[int, bytes]]:
-        """(row, line) of the stored records of one kind after a row."""
-        rows = self._query(
+        """(row, line) of the stored records of one kind after a row, as many as fit into one message."""
+        sql = (
             "SELECT row, line FROM records WHERE run = (SELECT key FROM run_keys WHERE run_id = ?) AND kind = ?"
-            " AND row > ? ORDER BY row LIMIT ?",
-            (run_id, kind, after_row, limit),
+            " AND row > ? ORDER BY row LIMIT ?"
         )
-        return [(int(row[0]), bytes(row[1])) for row in rows]
+        found: list[tuple[int, bytes]] = []
+        size = 0
+        with self._reading, closing(self._reader.execute(sql, (run_id, kind, after_row, limit))) as cursor:
+            while size < MAX_READ_BYTES and (row := cursor.fetchone()) is not None:
+                found.append((int(row[0]), bytes(row[1])))
+                size += len(row[1])
+        return found
 
     def headline(self, run_id: str) -> dict[str, float]:
         rows = self._query(

@@ -51,7 +51,7 @@ def journalled(daemon: DaemonProcess, run_id: str) -> int:
     """How many records the worker of a run has in its outbox; works while no daemon runs."""
     reader = OutboxReader(daemon.paths.run(run_id).outbox, "worker")
     try:
-        return len(reader.read(1_000_000))
+        return sum(len(lines) for lines in iter(reader.read, []))
     finally:
         reader.close()
 
