@@ -15,6 +15,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import sys
 import threading
 import time
 from collections import deque
@@ -28,7 +29,8 @@ from mosaic_protocol import events
 SEGMENT_BYTES = 8 * 1024 * 1024
 MAX_HELD_RECORDS = 100_000
 MAX_RECORD_BYTES = 32 * 1024 * 1024
-MAX_READ_BYTES = 4 * 1024 * 1024
+MESSAGE_BYTES = 4 * 1024 * 1024
+"""How much to send in one message; it may be exceeded by one record."""
 _BLOCK_BYTES = 128 * 1024
 _FULL_DISK_RETRY_SECONDS = 0.2
 
@@ -171,9 +173,9 @@ class OutboxReader:
         """The sequence number of the record that :meth:`read` returns next."""
         return self._next_seq
 
-    def read(self, max_records: int = 1000, max_bytes: int = MAX_READ_BYTES) -> list[bytes]:
+    def read(self, max_records: int = 1000, max_bytes: int = sys.maxsize) -> list[bytes]:
         """Whole lines without newline, the first being :attr:`next_seq`; [] when there are none. Ends with the line
-        that reaches ``max_records`` or ``max_bytes``, so that a message can carry what was read."""
+        that reaches ``max_records`` or ``max_bytes``."""
         lines: list[bytes] = []
         size = 0
         while len(lines) < max_records and size < max_bytes:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mosaic_protocol.outbox import OutboxReader, discard_through, oldest_seq, streams
+from mosaic_protocol.outbox import MESSAGE_BYTES, OutboxReader, discard_through, oldest_seq, streams
 from mosaic_protocol.proto import trainer_pb2 as pb
 
 BATCH_RECORDS = 1000
@@ -87,7 +87,7 @@ class OutboxPublisher:
         for stream in streams(self._directory):
             if stream not in self._readers:
                 await self._ask_where_to_go_on(call, stream)
-            lines = self._readers[stream].read(BATCH_RECORDS)
+            lines = self._readers[stream].read(BATCH_RECORDS, MESSAGE_BYTES)
             if lines:
                 first = self._readers[stream].next_seq - len(lines)
                 await self._exchange(call, stream, first, lines)

@@ -71,6 +71,7 @@ class Lab:
         env = {
             "PATH": os.environ["PATH"],
             "LC_ALL": "C.UTF-8",
+            "LAB": str(self.folder),
             "PYTHONPATH": os.pathsep.join([str(PROBE), str(ROOT)]),
             "MOSAIC_RUN_ID": run_id,
             "MOSAIC_RUN_DIR": str(run_dir),

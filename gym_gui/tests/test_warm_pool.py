@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,21 +20,27 @@ pytest.register_assert_rewrite("gym_gui.tests.executor_conformance")
 from gym_gui.services.trainer import warm_pool  # noqa: E402
 from gym_gui.services.trainer.executor import LaunchSpec  # noqa: E402
 from gym_gui.services.trainer.process import LocalExecutor  # noqa: E402
+from gym_gui.services.trainer.process_sweep import send_signal  # noqa: E402
 from gym_gui.services.trainer.warm_pool import WarmPool  # noqa: E402
 from gym_gui.tests.executor_conformance import AT_ONCE, HANG_GUARD, PROBE, ROOT, Lab  # noqa: E402
 from mosaic_protocol.process_identity import ProcessIdentity, stat_fields  # noqa: E402
 
 
-def servers() -> list[ProcessIdentity]:
-    """The living fork servers that this test process has started."""
-    found = []
-    for entry in os.listdir("/proc"):
-        fields = stat_fields(int(entry)) if entry.isdecimal() else None
-        if fields is None or int(fields[1]) != os.getpid():
-            continue
-        if b"mosaic_protocol.fork_server" in Path(f"/proc/{entry}/cmdline").read_bytes():
-            found.append(ProcessIdentity.of(int(entry)))
+def servers(lab: Lab) -> list[ProcessIdentity]:
+    """The living fork servers that were started for this lab."""
+    candidates = [int(entry) for entry in os.listdir("/proc") if entry.isdecimal()]
+    ours = [pid for pid in candidates if (fields := stat_fields(pid)) and int(fields[1]) == os.getpid()]
+    found = [ProcessIdentity.of(pid) for pid in ours if _is_server(pid, lab)]
     return [identity for identity in found if identity is not None]
+
+
+def _is_server(pid: int, lab: Lab) -> bool:
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:  # it has ended meanwhile
+        return False
+    return b"mosaic_protocol.fork_server" in command and f"LAB={lab.folder}".encode() in environment
 
 
 def environment_of(process: ProcessIdentity) -> bytes:
@@ -56,11 +62,26 @@ def sources(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def pool(tmp_path: Path) -> AsyncIterator[WarmPool]:
-    made = WarmPool(tmp_path / "fork_server.log")
-    yield made
-    await made.close()
-    assert servers() == [], "a pool that is closed leaves no server"
+async def make_pool(lab: Lab) -> AsyncIterator[Callable[..., WarmPool]]:
+    """Make pools; afterwards they are closed, and have left no server."""
+    made: list[WarmPool] = []
+
+    def make(**more: Any) -> WarmPool:
+        made.append(WarmPool(lab.folder / "fork_server.log", **more))
+        return made[-1]
+
+    yield make
+    for pool in made:
+        await pool.close()
+    left = servers(lab)
+    for server in left:
+        send_signal(server, signal.SIGKILL)
+    assert left == []
+
+
+@pytest.fixture
+def pool(make_pool: Callable[..., WarmPool]) -> WarmPool:
+    return make_pool()
 
 
 @pytest.fixture
@@ -74,10 +95,10 @@ def spec_of(lab: Lab, sources: Path, *argv: str, **changes: Any) -> LaunchSpec:
     return lab.spec(*argv, env={"PYTHONPATH": os.pathsep.join([str(sources.parent), str(ROOT)])}, **changes)
 
 
-async def warmed(pool: WarmPool, spec: LaunchSpec) -> ProcessIdentity:
+async def warmed(pool: WarmPool, lab: Lab, spec: LaunchSpec) -> ProcessIdentity:
     await pool.prepare(spec)
     assert await pool.wait_ready(spec, HANG_GUARD), pool._log_file.read_text()
-    (server,) = servers()
+    (server,) = servers(lab)
     return server
 
 
@@ -96,13 +117,13 @@ async def test_without_a_server_there_is_no_warm_start(pool: WarmPool, lab: Lab)
 
 async def test_a_worker_that_offers_no_warm_up_gets_no_server(pool: WarmPool, lab: Lab) -> None:
     await pool.prepare(replace(lab.spec("hold"), warm_module=""))
-    assert servers() == []
+    assert servers(lab) == []
 
 
-async def test_warm_starts_can_be_switched_off(tmp_path: Path, lab: Lab) -> None:
-    pool = WarmPool(tmp_path / "log", enabled=False)
+async def test_warm_starts_can_be_switched_off(make_pool: Callable[..., WarmPool], lab: Lab) -> None:
+    pool = make_pool(enabled=False)
     await pool.prepare(lab.spec("hold"))
-    assert servers() == []
+    assert servers(lab) == []
     assert await pool.fork(lab.spec("hold")) is None
 
 
@@ -119,20 +140,20 @@ async def test_preparing_does_not_wait_and_a_start_meanwhile_is_cold(
 
 async def test_preparing_many_times_at_once_makes_one_server(pool: WarmPool, lab: Lab) -> None:
     await asyncio.gather(*(pool.prepare(lab.spec("hold")) for _ in range(5)))
-    assert len(servers()) == 1
+    assert len(servers(lab)) == 1
     await pool.prepare(lab.spec("hold"))
-    assert len(servers()) == 1
+    assert len(servers(lab)) == 1
 
 
 async def test_a_ready_server_says_so(pool: WarmPool, lab: Lab) -> None:
     spec = lab.spec("hold")
-    await warmed(pool, spec)
+    await warmed(pool, lab, spec)
     assert pool.states() == {f"probe_worker.warm_up ({spec.python})": "ready"}
 
 
 async def test_a_server_knows_nothing_of_the_run_that_it_was_prepared_after(pool: WarmPool, lab: Lab) -> None:
     spec = lab.spec("hold", env={"MOSAIC_LAUNCH_TOKEN": "secret", "OTHER": "kept"})
-    server = await warmed(pool, spec)
+    server = await warmed(pool, lab, spec)
     environment = environment_of(server)
     assert b"OTHER=kept" in environment
     for private in (b"secret", b"MOSAIC_RUN_ID", b"MOSAIC_RUN_DIR", b"MOSAIC_ATTEMPT"):
@@ -141,34 +162,32 @@ async def test_a_server_knows_nothing_of_the_run_that_it_was_prepared_after(pool
 
 async def test_an_interpreter_that_does_not_exist_is_no_error_while_preparing(pool: WarmPool, lab: Lab) -> None:
     await pool.prepare(replace(lab.spec("hold"), python=Path("/no/such/python")))
-    assert servers() == []
+    assert servers(lab) == []
 
 
 # ---- losing it -----------------------------------------------------------------------------------
 
 
-async def test_closing_ends_the_server_and_not_the_workers(tmp_path: Path, lab: Lab) -> None:
-    pool = WarmPool(tmp_path / "log")
-    server = await warmed(pool, lab.spec())
+async def test_closing_ends_the_server_and_not_the_workers(pool: WarmPool, lab: Lab) -> None:
+    server = await warmed(pool, lab, lab.spec())
     handle = await lab.holding(LocalExecutor(pool))
     await pool.close()
     assert not server.is_alive()
     assert handle.process.is_alive()
 
 
-async def test_closing_ends_a_server_that_is_still_warming_up(tmp_path: Path, lab: Lab, sources: Path) -> None:
+async def test_closing_ends_a_server_that_is_still_warming_up(pool: WarmPool, lab: Lab, sources: Path) -> None:
     (sources / "warm_up.py").write_text("import time\ndef warm_up(): time.sleep(600)\n")
-    pool = WarmPool(tmp_path / "log")
     await pool.prepare(spec_of(lab, sources))
-    assert len(servers()) == 1
+    assert len(servers(lab)) == 1
     await asyncio.wait_for(pool.close(), HANG_GUARD)
-    assert servers() == []
+    assert servers(lab) == []
 
 
 async def test_when_the_server_dies_ends_are_unknown_and_starts_are_cold(
     pool: WarmPool, executor: LocalExecutor, lab: Lab
 ) -> None:
-    server = await warmed(pool, lab.spec())
+    server = await warmed(pool, lab, lab.spec())
     handle = await lab.holding(executor)
     os.kill(server.pid, signal.SIGKILL)
     await gone(lab, server)
@@ -183,10 +202,10 @@ async def test_when_the_server_dies_ends_are_unknown_and_starts_are_cold(
 async def test_a_server_that_died_is_replaced_by_the_next_preparation(
     pool: WarmPool, executor: LocalExecutor, lab: Lab
 ) -> None:
-    server = await warmed(pool, lab.spec())
+    server = await warmed(pool, lab, lab.spec())
     os.kill(server.pid, signal.SIGKILL)
     await lab.until("the death to be noticed", lambda: "ready" not in pool.states().values())
-    assert await warmed(pool, lab.spec()) != server
+    assert await warmed(pool, lab, lab.spec()) != server
     handle = await lab.start(executor, lab.spec("leave", "3"))
     assert await executor.wait(handle) == 3
 
@@ -195,7 +214,7 @@ async def test_a_server_that_hangs_costs_some_time_and_starts_no_worker_twice(
     pool: WarmPool, executor: LocalExecutor, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(warm_pool, "_FORK_TIMEOUT", 0.2)
-    server = await warmed(pool, lab.spec())
+    server = await warmed(pool, lab, lab.spec())
     os.kill(server.pid, signal.SIGSTOP)
     spec = lab.spec("leave", "3")
     starting = [executor.start(spec), executor.start(lab.spec("leave", "4", name="second"))]
@@ -231,25 +250,25 @@ async def test_a_server_with_old_code_is_not_used(pool: WarmPool, lab: Lab, sour
     (sources / "spare.py").touch()
     os.utime(sources / "spare.py", (1e9, 1e9))
     spec = spec_of(lab, sources, "hold")
-    server = await warmed(pool, spec)
+    server = await warmed(pool, lab, spec)
     change(sources)
     assert await asyncio.gather(*(pool.fork(spec) for _ in range(4))) == [None] * 4
     await gone(lab, server)
-    assert await warmed(pool, spec) != server
+    assert await warmed(pool, lab, spec) != server
 
 
 async def test_a_preparation_replaces_a_server_with_old_code(pool: WarmPool, lab: Lab, sources: Path) -> None:
     spec = spec_of(lab, sources, "hold")
-    server = await warmed(pool, spec)
+    server = await warmed(pool, lab, spec)
     _edit(sources)
-    assert await warmed(pool, spec) != server
+    assert await warmed(pool, lab, spec) != server
 
 
 async def test_a_server_with_old_code_still_tells_how_its_workers_end(
     pool: WarmPool, executor: LocalExecutor, lab: Lab, sources: Path
 ) -> None:
     """People edit code while runs go on; those runs must not lose their outcome."""
-    server = await warmed(pool, spec_of(lab, sources))
+    server = await warmed(pool, lab, spec_of(lab, sources))
     handle = await lab.start(executor, spec_of(lab, sources, "hold"))
     _edit(sources)
     assert await pool.fork(spec_of(lab, sources, "hold", name="second")) is None
@@ -281,57 +300,51 @@ async def test_a_warm_up_that_cannot_be_is_tried_once_for_the_same_code(
     assert told in (lab.folder / "fork_server.log").read_text()
     await pool.prepare(spec)
     assert list(pool.states().values()) == ["refused"], "importing it all again would only fail again"
-    await lab.until("the server to end", lambda: not servers())
+    await lab.until("the server to end", lambda: not servers(lab))
     assert (await executor.start(spec)).mode == "cold"
     (sources / "warm_up.py").write_text(good)
-    await warmed(pool, spec)
+    await warmed(pool, lab, spec)
 
 
 async def test_places_that_a_warm_worker_could_not_open_are_left_to_the_cold_start_to_tell(
     pool: WarmPool, lab: Lab
 ) -> None:
     spec = lab.spec("hold")
-    await warmed(pool, spec)
+    await warmed(pool, lab, spec)
     assert await pool.fork(replace(spec, run_dir=Path("/no/such/folder"))) is None
     assert await pool.fork(replace(spec, stderr=Path("/no/such/folder/log"))) is None
-    assert len(servers()) == 1, "nothing is wrong with the server"
+    assert len(servers(lab)) == 1, "nothing is wrong with the server"
 
 
 # ---- idle servers --------------------------------------------------------------------------------
 
 
-async def test_an_idle_server_is_ended(tmp_path: Path, lab: Lab) -> None:
-    pool = WarmPool(tmp_path / "log", idle_seconds=0.05)
-    try:
-        server = await warmed(pool, lab.spec())
-        await lab.until("some idle time", lambda: time.monotonic() - pool._servers[_only_key(pool)].used_at > 0.05)
-        await pool.drop_idle()
-        assert not server.is_alive()
-        assert pool.states() == {}
-        await warmed(pool, lab.spec())
-    finally:
-        await pool.close()
+async def test_an_idle_server_is_ended(make_pool: Callable[..., WarmPool], lab: Lab) -> None:
+    pool = make_pool(idle_seconds=0.05)
+    server = await warmed(pool, lab, lab.spec())
+    await lab.until("some idle time", lambda: time.monotonic() - pool._servers[_only_key(pool)].used_at > 0.05)
+    await pool.drop_idle()
+    assert not server.is_alive()
+    assert pool.states() == {}
+    await warmed(pool, lab, lab.spec())
 
 
 async def test_a_server_in_use_is_kept(pool: WarmPool, lab: Lab) -> None:
-    server = await warmed(pool, lab.spec())
+    server = await warmed(pool, lab, lab.spec())
     await pool.drop_idle()
     assert server.is_alive()
 
 
-async def test_an_idle_server_still_tells_how_its_workers_end(tmp_path: Path, lab: Lab) -> None:
+async def test_an_idle_server_still_tells_how_its_workers_end(make_pool: Callable[..., WarmPool], lab: Lab) -> None:
     """A run may train for days after the last start of another one."""
-    pool = WarmPool(tmp_path / "log", idle_seconds=0.0)
+    pool = make_pool(idle_seconds=0.0)
     executor = LocalExecutor(pool)
-    try:
-        server = await warmed(pool, lab.spec())
-        handle = await lab.holding(executor)
-        await pool.drop_idle()
-        await executor.kill_all(handle)
-        assert await executor.wait(handle) == -signal.SIGKILL
-        await gone(lab, server)
-    finally:
-        await pool.close()
+    server = await warmed(pool, lab, lab.spec())
+    handle = await lab.holding(executor)
+    await pool.drop_idle()
+    await executor.kill_all(handle)
+    assert await executor.wait(handle) == -signal.SIGKILL
+    await gone(lab, server)
 
 
 def _only_key(pool: WarmPool) -> tuple[str, str]:
@@ -345,7 +358,7 @@ def _only_key(pool: WarmPool) -> tuple[str, str]:
 async def test_an_end_that_was_never_asked_for_is_not_told_for_a_later_process_with_the_same_pid(
     pool: WarmPool, executor: LocalExecutor, lab: Lab
 ) -> None:
-    await warmed(pool, lab.spec())
+    await warmed(pool, lab, lab.spec())
     spec = lab.spec("leave", "3")
     first = await pool.fork(spec)
     assert first is not None
@@ -365,7 +378,7 @@ async def test_the_end_of_an_unknown_process_is_unknown_at_once(pool: WarmPool) 
 async def test_each_worker_is_told_after_the_fork_and_writes_where_it_should(
     pool: WarmPool, executor: LocalExecutor, lab: Lab
 ) -> None:
-    await warmed(pool, lab.spec())
+    await warmed(pool, lab, lab.spec())
     handles = [await lab.start(executor, lab.spec("report", name=f"run-{number}")) for number in range(3)]
     assert [await executor.wait(handle) for handle in handles] == [0, 0, 0]
     told = [json.loads((handle.run_dir / "report.json").read_text()) for handle in handles]
@@ -373,7 +386,7 @@ async def test_each_worker_is_told_after_the_fork_and_writes_where_it_should(
 
 
 async def test_an_end_that_is_told_too_late_harms_nobody(pool: WarmPool, executor: LocalExecutor, lab: Lab) -> None:
-    server = await warmed(pool, lab.spec())
+    server = await warmed(pool, lab, lab.spec())
     pid = await pool.fork(lab.spec("leave", "3"))
     assert pid is not None
     os.kill(server.pid, signal.SIGSTOP)
@@ -385,7 +398,7 @@ async def test_an_end_that_is_told_too_late_harms_nobody(pool: WarmPool, executo
 
 
 async def test_a_start_that_is_given_up_leaves_the_pool_in_order(pool: WarmPool, lab: Lab) -> None:
-    server = await warmed(pool, lab.spec())
+    server = await warmed(pool, lab, lab.spec())
     os.kill(server.pid, signal.SIGSTOP)
     starting = asyncio.ensure_future(pool.fork(lab.spec("leave", "3")))
     await asyncio.wait([starting], timeout=0.2)

@@ -180,7 +180,7 @@ def _credentials(cert: str, key: str) -> grpc.ServerCredentials:
 
 def _absolute(path: str) -> str:
     """Clients read it from folders of their own."""
-    return os.path.abspath(path) if path else ""
+    return str(Path(path).absolute()) if path else ""
 
 
 def _dialled(host: str) -> str:

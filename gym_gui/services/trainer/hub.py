@@ -19,7 +19,7 @@ from gym_gui.logging_config.structured import log_event
 from gym_gui.services.trainer.errors import RegistryCorruptError, WorldError
 from gym_gui.services.trainer.store import Batch, TelemetryStore
 from mosaic_protocol import events as ev
-from mosaic_protocol.outbox import OutboxReader, streams
+from mosaic_protocol.outbox import MESSAGE_BYTES, OutboxReader, streams
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class TelemetryHub:
         acked = await asyncio.to_thread(self.store.acked, run_id, stream)
         reader = OutboxReader(outbox, stream, after_seq=acked)
         try:
-            while lines := await asyncio.to_thread(reader.read, _DRAIN_RECORDS):
+            while lines := await asyncio.to_thread(reader.read, _DRAIN_RECORDS, MESSAGE_BYTES):
                 first = reader.next_seq - len(lines)
                 await self._publish_patiently(Batch(run_id, stream, first, lines, salvage=True))
         finally:

@@ -21,7 +21,7 @@ from pathlib import Path
 from gym_gui.services.trainer.errors import RefusedError
 from gym_gui.services.trainer.group_commit import GroupCommitter, Migration, connect
 from mosaic_protocol import events as ev
-from mosaic_protocol.outbox import MAX_READ_BYTES
+from mosaic_protocol.outbox import MESSAGE_BYTES
 
 
 def _first_schema(connection: sqlite3.Connection) -> None:
@@ -157,7 +157,7 @@ class TelemetryStore:
         found: list[tuple[int, bytes]] = []
         size = 0
         with self._reading, closing(self._reader.execute(sql, (run_id, kind, after_row, limit))) as cursor:
-            while size < MAX_READ_BYTES and (row := cursor.fetchone()) is not None:
+            while size < MESSAGE_BYTES and (row := cursor.fetchone()) is not None:
                 found.append((int(row[0]), bytes(row[1])))
                 size += len(row[1])
         return found

@@ -1,8 +1,8 @@
 """``python -m toy_worker.cli --config F``: counts steps, one metric each, and misbehaves as the config says.
 
-config keys: total_timesteps, step_seconds, misbehave (see ``_MISBEHAVIOURS``), at_step, metrics (bool), progress (bool),
-gate and gate_at (hold before that step until the file exists or a stop is wanted), whisper_to (write the session's tokens
-to that file, for tests that look for leaks)
+config keys: total_timesteps, step_seconds, misbehave (see ``_MISBEHAVIOURS`` and ``_BAD_WORDS``), at_step, metrics
+(bool), progress (bool), gate and gate_at (hold before that step until the file exists or a stop is wanted), whisper_to
+(write the session's tokens to that file, for tests that look for leaks)
 """
 
 from __future__ import annotations
