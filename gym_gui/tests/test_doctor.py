@@ -13,7 +13,7 @@ import pytest
 
 from gym_gui.services import doctor
 from gym_gui.services.doctor import Check, run_checks
-from gym_gui.services.trainer import bundles
+from gym_gui.services.trainer.bundle_build import MARKER_NAME
 from gym_gui.services.trainer.bundles import BundleManager
 from gym_gui.services.trainer.gpu import Gpu, GpuProbe
 from mosaic_protocol.paths import MosaicPaths
@@ -193,7 +193,7 @@ def test_an_outdated_environment_warns(patient: Patient) -> None:
     environment = patient.paths.venvs / "atari-0123456789ab"
     (environment / "bin").mkdir(parents=True)
     (environment / "bin" / "python").symlink_to(sys.executable)
-    (environment / bundles.MARKER_NAME).write_text(json.dumps({"hash": "older"}))
+    (environment / MARKER_NAME).write_text(json.dumps({"hash": "older"}))
     (patient.paths.venvs / "atari").symlink_to(environment.name)
     assert "out of date" in patient.checks()["bundle-atari"].detail
 

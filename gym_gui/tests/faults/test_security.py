@@ -73,7 +73,9 @@ class Secrets:
     """The tokens of one run, told by its worker for the test's sake."""
 
     def __init__(self, path: Path) -> None:
-        told = json.loads(wait_for("the worker to tell its tokens", lambda: path.exists() and path.read_text()))
+        told = json.loads(
+            wait_for("the worker to tell its tokens", lambda: path.read_text() if path.exists() else None)
+        )
         self.launch, self.session = str(told["launch"]), str(told["session"])
 
 
@@ -172,7 +174,7 @@ def test_a_call_that_does_not_exist_is_turned_away(daemon: DaemonProcess) -> Non
     with endpoint.channel() as channel:
         for name in ("/mosaic.trainer.v1.TrainerService/OpenSesame", "/grpc.reflection.v1.ServerReflection/Info", "/"):
             with pytest.raises(grpc.RpcError) as error:
-                channel.unary_unary(name)(b"", timeout=10)
+                channel.unary_unary(name)(b"", timeout=10)  # type: ignore[arg-type]
             assert refusal(error.value)[0] in (*DENIED, grpc.StatusCode.UNIMPLEMENTED)
     assert "Traceback" not in daemon.output()
 
