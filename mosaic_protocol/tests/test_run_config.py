@@ -349,7 +349,7 @@ def test_a_config_does_not_follow_later_changes_of_the_mapping(valid_config: Con
 def test_a_config_cannot_be_changed(valid_config: Config) -> None:
     config = parse_run_config(valid_config)
     with pytest.raises(pydantic.ValidationError):
-        config.run_name = "other"  # type: ignore[misc]
+        config.run_name = "other"
 
 
 def test_headline_settings_are_read_from_the_worker_config(valid_config: Config) -> None:

@@ -108,7 +108,7 @@ def test_what_clients_are_told_has_no_path_of_this_machine(tmp_path: Path) -> No
 def test_a_manifest_cannot_be_changed(tmp_path: Path) -> None:
     manifest = load_manifest(make_worker(tmp_path))
     with pytest.raises(pydantic.ValidationError):
-        manifest.module = "os"  # type: ignore[misc]
+        manifest.module = "os"
 
 
 WRONG_LINES = [
