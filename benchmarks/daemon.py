@@ -106,9 +106,15 @@ class BenchDaemon:
         return wait_for(f"run {run_id} to reach {' or '.join(states)}", reached, interval=0.05)
 
     def wait_completed(self, run_id: str) -> pb.Run:
+        """Wait for a run that was to be started warm. Raises when it was not, or did not complete."""
         run = self.wait_state(run_id, RunState.TERM)
         if run.outcome != Outcome.COMPLETED:
             raise BenchmarkError(f"the run ended as {run.outcome}: {run.reason}")
+        if run.start_mode != "warm":
+            raise BenchmarkError(
+                f"a run was started {run.start_mode} instead of warm: did the code of the worker change meanwhile? "
+                f"The fork server last said: {self._last_words()}"
+            )
         return run
 
     def _kill_workers(self) -> None:

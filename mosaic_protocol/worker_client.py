@@ -325,6 +325,7 @@ class WorkerSession:
     async def _talk_in_parallel(self, stub: TrainerServiceAsyncStub) -> None:
         """Publish, beat and listen until one of them fails or the session ends."""
         meta = bearer(self._session_token)
+        await self._beat_once(stub, meta)  # first, so that a worker that cannot publish is not taken for hung
         tasks = [
             asyncio.ensure_future(self._publisher.run(stub, meta, self._stop_talking)),
             asyncio.ensure_future(self._beat(stub, meta)),
@@ -360,13 +361,16 @@ class WorkerSession:
 
     async def _beat(self, stub: TrainerServiceAsyncStub, meta: tuple[tuple[str, str], ...]) -> None:
         while True:
-            request = pb.HeartbeatRequest(
-                run_id=self.context.run_id, step=self._step, total_steps=self._total, phase=self._phase
-            )
-            answer = await stub.Heartbeat(request, metadata=meta, timeout=_CALL_TIMEOUT)
-            if answer.desired == Desired.STOP:
-                self.request(Desired.STOP)
             await asyncio.sleep(self._heartbeat_seconds)
+            await self._beat_once(stub, meta)
+
+    async def _beat_once(self, stub: TrainerServiceAsyncStub, meta: tuple[tuple[str, str], ...]) -> None:
+        request = pb.HeartbeatRequest(
+            run_id=self.context.run_id, step=self._step, total_steps=self._total, phase=self._phase
+        )
+        answer = await stub.Heartbeat(request, metadata=meta, timeout=_CALL_TIMEOUT)
+        if answer.desired == Desired.STOP:
+            self.request(Desired.STOP)
 
     async def _listen(self, stub: TrainerServiceAsyncStub, meta: tuple[tuple[str, str], ...]) -> None:
         async for message in stub.ControlStream(pb.ControlHello(run_id=self.context.run_id), metadata=meta):

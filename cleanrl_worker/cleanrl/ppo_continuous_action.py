@@ -313,7 +313,8 @@ class Collector:
         assert isinstance(envs.single_action_space, gym.spaces.Box)
         self.low = envs.single_action_space.low.reshape(-1)
         self.high = envs.single_action_space.high.reshape(-1)
-        self.random = np.random.default_rng(seed)
+        # Not the bare seed: the environments have that, and actions must not follow the draws they make.
+        self.random = np.random.default_rng((seed, 1))
         self.global_step = 0
         first_observation, _ = envs.reset(seed=seed)
         self.first_observation = first_observation.reshape(envs.num_envs, -1).copy()

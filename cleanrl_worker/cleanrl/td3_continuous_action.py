@@ -404,7 +404,8 @@ class Player:
         assert isinstance(envs.single_action_space, gym.spaces.Box)
         self.low = envs.single_action_space.low.reshape(-1)
         self.high = envs.single_action_space.high.reshape(-1)
-        self.random = np.random.default_rng(args.seed)
+        # Not the bare seed: the environments have that, and actions must not follow the draws they make.
+        self.random = np.random.default_rng((args.seed, 1))
         self.global_step = 0
         first_observation, _ = envs.reset(seed=args.seed)
         self.observation = self._flat(first_observation)

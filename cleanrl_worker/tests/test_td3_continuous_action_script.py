@@ -231,6 +231,17 @@ def test_the_first_actions_are_random_unless_the_networks_are_warm() -> None:
     np.testing.assert_allclose(warm.choose(actor), expected, rtol=1e-5, atol=1e-6)
 
 
+def test_the_first_random_actions_do_not_follow_the_draws_of_the_environment() -> None:
+    envs = SyncVectorEnv([Echo], copy=False, autoreset_mode=AutoresetMode.SAME_STEP)
+    session: Any = RecordingSession()
+    player = td3.Player(envs, session, td3.Replay(500, 1, 1), td3.Args())
+    actor = td3.Actor(1, Echo.action_space)
+    for _ in range(400):
+        player.step(actor)
+    seen, action, following = player.replay.kept.numpy()[:, :3].T
+    assert abs(np.corrcoef(seen, action)[0, 1]) < 0.2 and abs(np.corrcoef(action, following)[0, 1]) < 0.2
+
+
 def test_acting_adds_noise_in_units_of_half_the_range_and_keeps_to_the_bounds() -> None:
     actor = td3.Actor(2, ACTIONS)
     with torch.no_grad():
@@ -325,7 +336,7 @@ def test_td3_learns_to_play_what_it_sees(tmp_path: Path, monkeypatch: pytest.Mon
         gym.registry, "Echo-v0", gym.envs.registration.EnvSpec("Echo-v0", lambda **_: Echo(), max_episode_steps=20)
     )
     flags = ["--learning-starts", "200", "--batch-size", "32", "--learning-rate", "1e-3", "--seed", "1"]
-    assert run_main(monkeypatch, tmp_path, "--env-id", "Echo-v0", "--total-timesteps", "1600", *flags) == 0
+    assert run_main(monkeypatch, tmp_path, "--env-id", "Echo-v0", "--total-timesteps", "1200", *flags) == 0
     returns = script_tools.logged_values(tmp_path, "charts/episodic_return")
     assert np.mean(returns[:10]) < -20
     assert np.mean(returns[-10:]) > -6

@@ -335,6 +335,12 @@ def test_a_record_heard_before_changes_nothing() -> None:
     assert again == lc.Decision(run)
 
 
+def test_nobody_can_speak_for_a_run_that_waits_in_the_queue() -> None:
+    waiting = run_record()
+    for word in sorted(ev.LIFECYCLE_EVENTS):
+        assert lc.decide(waiting, said(word, seq=1)) == lc.Decision(waiting)
+
+
 def test_streams_are_counted_apart() -> None:
     run = follow(live_record(state=S.RDY), said(ev.HEARTBEAT, stream="script", seq=9), said(ev.RUN_STARTED, seq=1))
     assert run.state is S.EXEC

@@ -140,9 +140,8 @@ async def test_preparing_does_not_wait_and_a_start_meanwhile_is_cold(
 
 async def test_preparing_many_times_at_once_makes_one_server(pool: WarmPool, lab: Lab) -> None:
     await asyncio.gather(*(pool.prepare(lab.spec("hold")) for _ in range(5)))
-    assert len(servers(lab)) == 1
-    await pool.prepare(lab.spec("hold"))
-    assert len(servers(lab)) == 1
+    server = await warmed(pool, lab, lab.spec("hold"))
+    assert await warmed(pool, lab, lab.spec("hold")) == server
 
 
 async def test_a_ready_server_says_so(pool: WarmPool, lab: Lab) -> None:
@@ -179,7 +178,7 @@ async def test_closing_ends_the_server_and_not_the_workers(pool: WarmPool, lab: 
 async def test_closing_ends_a_server_that_is_still_warming_up(pool: WarmPool, lab: Lab, sources: Path) -> None:
     (sources / "warm_up.py").write_text("import time\ndef warm_up(): time.sleep(600)\n")
     await pool.prepare(spec_of(lab, sources))
-    assert len(servers(lab)) == 1
+    await lab.until("the server to begin", lambda: len(servers(lab)) == 1)
     await asyncio.wait_for(pool.close(), HANG_GUARD)
     assert servers(lab) == []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import time
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -21,6 +22,8 @@ class Args:
     """How far to count."""
     step_seconds: float = 0.005
     """How long a step takes."""
+    checkpoint_seconds: float = 0.0
+    """How long writing the checkpoint takes."""
     gate: str = ""
     """Hold before the last step until this file exists."""
 
@@ -56,6 +59,7 @@ def main() -> None:
     journal.close()
     if stopped:
         link.say(at="stopping", step=step)
+    time.sleep(args.checkpoint_seconds)
     link.save_checkpoint(step)
     link.say(at="stopped" if stopped else "done", step=step)
 

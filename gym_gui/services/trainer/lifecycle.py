@@ -324,7 +324,7 @@ def _registered(draft: _Draft, event: Registered) -> None:
 
 def _worker_said(draft: _Draft, event: WorkerSaid) -> None:
     heard = draft.run.heard.get(event.stream, 0)
-    if 0 < event.seq <= heard:
+    if draft.run.is_queued or 0 < event.seq <= heard:  # a queued run has no worker that could say anything
         return
     draft.run = replace(draft.run, heard={**draft.run.heard, event.stream: max(heard, event.seq)})
     if event.step is not None:

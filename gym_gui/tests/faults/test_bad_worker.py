@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from gym_gui.tests.support.daemon_process import DaemonProcess, wait_for
@@ -23,6 +25,18 @@ def test_nonsense_in_a_journal_ends_its_run_and_spares_the_others(daemon: Daemon
     daemon.start()
     assert daemon.client.run(sick).outcome == run.outcome
     assert daemon.client.run(healthy).state == "EXEC"
+
+
+def test_a_worker_whose_records_are_refused_is_still_heard(make_daemon: Callable[..., DaemonProcess]) -> None:
+    """It reports, so it is not taken for hung; and it can be stopped politely."""
+    daemon = make_daemon(liveness_seconds=2).start()
+    run_id = daemon.submit(total_timesteps=100_000, misbehave="scribble", at_step=10)
+    daemon.wait_state(run_id, "EXEC")
+    wait_for("six seconds of work", lambda: daemon.client.run(run_id).last_step > 600)
+    assert daemon.client.run(run_id).state == "EXEC"
+    daemon.client.cancel(run_id)
+    run = daemon.wait_over(run_id)
+    assert (run.outcome, "signal" in run.reason) == ("canceled", False), run.reason
 
 
 def test_more_than_one_message_carries_arrives_in_several(daemon: DaemonProcess) -> None:

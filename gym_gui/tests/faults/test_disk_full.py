@@ -77,7 +77,7 @@ def test_a_full_disk_refuses_a_run_with_a_sentence_and_loses_nothing(
 def test_a_run_that_ends_on_a_full_disk_loses_no_word(
     disk: SmallDisk, make_daemon: Callable[..., DaemonProcess], tmp_path: Path
 ) -> None:
-    daemon = make_daemon(home=disk.mount() / "home").start()
+    daemon = make_daemon(home=disk.mount() / "home", liveness_seconds=4).start()
     gate = tmp_path / "gate"
     live = daemon.submit(total_timesteps=STEPS, step_seconds=0.001, gate=str(gate), gate_at=10)
     daemon.wait_state(live, "EXEC")

@@ -6,7 +6,6 @@ import json
 import os
 import socket
 import stat
-import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,16 @@ import grpc
 import pytest
 
 from gym_gui.services.trainer.client import TrainerClient
-from gym_gui.tests.faults.test_startup_errors import refused
 from gym_gui.tests.support.daemon_process import DaemonProcess, toy_config, wait_for
-from gym_gui.tests.support.fault_tools import Metadata, raw_stub, refusal, steps_of, worker_of
+from gym_gui.tests.support.fault_tools import (
+    Metadata,
+    raw_stub,
+    refusal,
+    refused,
+    self_signed,
+    steps_of,
+    worker_of,
+)
 from mosaic_protocol.endpoint import Endpoint, bearer
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.proto.trainer_pb2_grpc import TrainerServiceStub
@@ -201,32 +207,21 @@ def test_listening_beyond_this_machine_needs_tls(make_daemon: MakeDaemon) -> Non
 
 @pytest.mark.parametrize("broken", ["missing", "garbage", "key of another", "no key"])
 def test_a_certificate_that_cannot_be_used_is_told(make_daemon: MakeDaemon, tmp_path: Path, broken: str) -> None:
-    cert, key = self_signed(tmp_path / "ours", "localhost")
+    cert, key = self_signed(tmp_path / "ours")
     if broken == "missing":
         cert = tmp_path / "nowhere.pem"
     elif broken == "garbage":
         cert.write_text("not a certificate")
     elif broken == "key of another":
-        _, key = self_signed(tmp_path / "theirs", "localhost")
+        _, key = self_signed(tmp_path / "theirs")
     options = ["--tls-cert", str(cert), "--tls-key", str(key)] if broken != "no key" else ["--tls-cert", str(cert)]
     sentence = refused(make_daemon(*options))
     assert str(cert) in sentence or "--tls-key" in sentence
 
 
-def self_signed(folder: Path, name: str) -> tuple[Path, Path]:
-    folder.mkdir()
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    alternatives = f"subjectAltName=DNS:{name},IP:127.0.0.1"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}"]
-    command += ["-addext", alternatives, "-keyout", str(key), "-out", str(cert)]
-    made = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert made.returncode == 0, made.stderr
-    return cert, key
-
-
 @pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
 def test_a_daemon_with_tls_serves_clients_and_workers(make_daemon: MakeDaemon, tmp_path: Path, host: str) -> None:
-    cert, key = self_signed(tmp_path / "tls", "localhost")
+    cert, key = self_signed(tmp_path / "tls")
     relative = os.path.relpath(cert)
     daemon = make_daemon("--host", host, "--tls-cert", relative, "--tls-key", str(key)).start()
     run_id = daemon.submit(total_timesteps=20)

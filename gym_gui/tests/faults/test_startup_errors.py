@@ -10,7 +10,6 @@ import shutil
 import socket
 import sqlite3
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -21,22 +20,10 @@ import pytest
 from gym_gui.services.trainer.instance_lock import holder
 from gym_gui.tests.faults.small_disk import SmallDisk, on_a_small_disk
 from gym_gui.tests.support.daemon_process import DaemonProcess, wait_for
-from gym_gui.tests.support.fault_tools import steps_of
+from gym_gui.tests.support.fault_tools import refused, self_signed, steps_of
 from mosaic_protocol.endpoint import Endpoint
 
 MakeDaemon = Callable[..., DaemonProcess]
-
-
-def refused(daemon: DaemonProcess, *, prefix: tuple[str, ...] = ()) -> str:
-    """Start a daemon that cannot start: what it says, which must be one line and no traceback."""
-    command = [*prefix, sys.executable, "-m", "gym_gui.services.trainer", *daemon.arguments]
-    ended = subprocess.run(
-        command, env=daemon.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False
-    )
-    assert (ended.returncode, ended.stdout) == (1, ""), ended.stdout + ended.stderr
-    (sentence,) = ended.stderr.splitlines()
-    assert sentence.startswith("mosaic trainer: ")
-    return sentence
 
 
 def used_home(daemon: DaemonProcess) -> str:
@@ -60,9 +47,8 @@ def test_a_port_in_use_is_told_with_the_way_out(make_daemon: MakeDaemon) -> None
 
 
 def test_an_address_that_is_not_ours_is_told(make_daemon: MakeDaemon, tmp_path: Path) -> None:
-    (tmp_path / "cert.pem").write_text("no certificate")
-    options = ("--host", "192.0.2.1", "--tls-cert", str(tmp_path / "cert.pem"), "--tls-key", str(tmp_path / "cert.pem"))
-    assert "192.0.2.1" in refused(make_daemon(*options))
+    cert, key = self_signed(tmp_path / "tls")
+    assert "192.0.2.1" in refused(make_daemon("--host", "192.0.2.1", "--tls-cert", str(cert), "--tls-key", str(key)))
 
 
 # ---- the data root ---------------------------------------------------------------------------------------------------

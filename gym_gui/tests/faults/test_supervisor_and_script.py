@@ -123,7 +123,7 @@ def _all_gone(cases: Iterable[Case]) -> bool:
 
 def _submitted(daemon: DaemonProcess, what: str) -> str:
     if what == "obedient script":
-        return submit_script(daemon, "obedient", total_timesteps=ENDLESS)
+        return submit_script(daemon, "obedient", total_timesteps=ENDLESS, checkpoint_seconds=0.5)
     return submit_script(daemon, "misbehaving", how=what)
 
 

@@ -28,8 +28,7 @@ def cleanrl_daemon(home: Path, mode: str) -> Iterator[DaemonProcess]:
         yield daemon.start()
     finally:
         daemon.clean_up()
-        _end_fork_servers(home)
-        wait_for("every process of this daemon to end", lambda: not processes_using(home))
+        _see_everything_end(home)
     with closing(daemon.registry()) as registry:
         check_history(registry, cpus=int(daemon.env["MOSAIC_TRAINER_CPUS"]))
 
@@ -75,10 +74,19 @@ def children_of(parent: int) -> list[ProcessIdentity]:
     return [child for child in children if child is not None]
 
 
-def _end_fork_servers(home: Path) -> None:
-    """They end with their daemon by themselves, but one that still imports takes seconds to notice."""
-    for process in map(ProcessIdentity.of, processes_using(home)):
-        if process is not None and b"fork_server" in _command(process.pid):
+def _see_everything_end(home: Path) -> None:
+    """Whatever was left behind is reported, and ended all the same."""
+    # Fork servers end with their daemon by themselves, but one that still imports takes seconds to notice.
+    _kill(pid for pid in processes_using(home) if b"fork_server" in _command(pid))
+    try:
+        wait_for("every process of this daemon to end", lambda: not processes_using(home), timeout=20)
+    finally:
+        _kill(processes_using(home))
+
+
+def _kill(pids: Iterable[int]) -> None:
+    for process in map(ProcessIdentity.of, pids):
+        if process is not None:
             send_signal(process, signal.SIGKILL)
 
 

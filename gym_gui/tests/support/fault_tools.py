@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -38,6 +40,30 @@ def raw_stub(daemon: DaemonProcess) -> Iterator[tuple[TrainerServiceStub, Metada
 def refusal(error: grpc.RpcError) -> tuple[grpc.StatusCode, str]:
     """Status and sentence of a refused call."""
     return error.code(), error.details() or ""
+
+
+def refused(daemon: DaemonProcess, *, prefix: tuple[str, ...] = ()) -> str:
+    """Start a daemon that cannot start: what it says, which must be one line and no traceback."""
+    command = [*prefix, sys.executable, "-m", "gym_gui.services.trainer", *daemon.arguments]
+    ended = subprocess.run(
+        command, env=daemon.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (1, ""), ended.stdout + ended.stderr
+    (sentence,) = ended.stderr.splitlines()
+    assert sentence.startswith("mosaic trainer: ")
+    return sentence
+
+
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    """A certificate for this machine and its key, in a new folder."""
+    folder.mkdir()
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    alternatives = "subjectAltName=DNS:localhost,IP:127.0.0.1"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    command += ["-addext", alternatives, "-keyout", str(key), "-out", str(cert)]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    return cert, key
 
 
 def steps_of(daemon: DaemonProcess, run_id: str, tag: str = "charts/episodic_return") -> list[int]:
