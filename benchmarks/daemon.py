@@ -91,7 +91,6 @@ class BenchDaemon:
 
     def _last_words(self) -> str:
         lines = (self.paths.logs / "fork_server.log").read_text().splitlines()
-        lines += [line for line in self.paths.daemon_log.read_text().splitlines() if "warm" in line.lower()]
         return lines[-1] if lines else "it said nothing"
 
     def wait_state(self, run_id: str, *states: str) -> pb.Run:
@@ -112,8 +111,7 @@ class BenchDaemon:
             raise BenchmarkError(f"the run ended as {run.outcome}: {run.reason}")
         if run.start_mode != "warm":
             raise BenchmarkError(
-                f"a run was started {run.start_mode} instead of warm: did the code of the worker change meanwhile? "
-                f"The fork server last said: {self._last_words()}"
+                f"a run was started {run.start_mode} instead of warm: leave the worker's code alone while measuring"
             )
         return run
 

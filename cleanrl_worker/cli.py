@@ -17,11 +17,12 @@ from typing import Any, NoReturn
 
 from cleanrl_worker.analytics import AnalyticsManifest
 from cleanrl_worker.config import ConfigError, ScriptPlan, WorkerConfig
-from cleanrl_worker.launcher import run_script
+from cleanrl_worker.launcher import become_script, leave
 from cleanrl_worker.runtime import CleanRLWorkerRuntime, Wishes
 from cleanrl_worker.script_process import ScriptProcess
 from cleanrl_worker.telemetry import SessionEmitter, StdoutEmitter
 from mosaic_protocol.flag_words import FlagWordError, split_flags
+from mosaic_protocol.fork_server import is_warm
 from mosaic_protocol.paths import RunPaths
 from mosaic_protocol.states import Desired
 
@@ -114,8 +115,7 @@ def _supervise_for_daemon(config: WorkerConfig, plan: ScriptPlan) -> int:
     supervisor = os.getpid()
     script = ScriptProcess.start(plan, {})
     if script is None:
-        run_script(plan.path, list(plan.arguments), supervisor)
-        return 0
+        become_script(plan.path, list(plan.arguments), supervisor)
     session.open(claim=False)
     session.progress(0, config.total_timesteps or 0, "starting")
     manifest = AnalyticsManifest(session.run, config, plan)
@@ -149,4 +149,5 @@ def _supervise_by_hand(config: WorkerConfig, plan: ScriptPlan) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    outcome = main()
+    leave(outcome) if is_warm() else sys.exit(outcome)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import ctypes
+import gc
 import os
 import runpy
 import signal
 import sys
+import threading
 from pathlib import Path
+from typing import NoReturn
 
 _PR_SET_PDEATHSIG = 1
 _GONE = 71
@@ -27,6 +31,43 @@ def run_script(path: Path, arguments: list[str], parent: int) -> None:
     sys.argv = [str(path), *arguments]
     sys.path.insert(0, str(path.parent))
     runpy.run_path(str(path), run_name="__main__")
+
+
+def become_script(path: Path, arguments: list[str], parent: int) -> NoReturn:
+    """Execute the script in a fork of a warm process, to the end of that process."""
+    try:
+        run_script(path, arguments, parent)
+        status = 0
+    except SystemExit as ending:
+        status = _status_of(ending.code)
+    except BaseException:  # whatever it is, it ends this process as it would have ended the interpreter
+        sys.excepthook(*sys.exc_info())
+        status = 1
+    leave(status)
+
+
+def leave(status: int) -> NoReturn:
+    """End a fork of a warm process like an interpreter, except that what it inherited is not taken apart piece by
+    piece: that takes longer than a short run, and happens when somebody waits for the end.
+
+    Threads are waited for, exit functions run, and what the script itself left open is closed.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    gc.collect()  # the inherited heap is frozen and not looked at
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _status_of(code: object) -> int:
+    """What :func:`sys.exit` makes of its argument."""
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    print(code, file=sys.stderr)
+    return 1
 
 
 def main() -> None:

@@ -170,18 +170,16 @@ IN_A_WARM_PROCESS = """
 import json, os, sys
 from pathlib import Path
 from cleanrl_worker.config import ScriptPlan
-from cleanrl_worker.launcher import run_script
+from cleanrl_worker.launcher import become_script
 from cleanrl_worker.script_process import ScriptProcess
 from mosaic_protocol.fork_server import WARM_FLAG
 
 setattr(sys, WARM_FLAG, True)
-imported_before_the_fork = "a treasure"
 plan = ScriptPlan("script", Path(sys.argv[1]), ("--how", sys.argv[2]))
 supervisor = os.getpid()
 script = ScriptProcess.start(plan, {"MOSAIC_RUN_DIR": sys.argv[3]})
 if script is None:
-    run_script(plan.path, list(plan.arguments), supervisor)
-    sys.exit(0)
+    become_script(plan.path, list(plan.arguments), supervisor)
 heard = []
 while (messages := script.hear()) is not None:
     heard += messages
@@ -207,3 +205,45 @@ def test_a_forked_script_behaves_like_a_spawned_one(tmp_path: Path, how: str, st
     assert (told["forked"], told["status"], told["heard"][-1]["at"]) == (True, status, last_word)
     if how == "fail":
         assert answer.stderr.splitlines()[-1] == "ValueError: the reward is not a number"
+
+
+UNTIDY = """
+import atexit, sys, threading, time
+from pathlib import Path
+
+folder = Path(__file__).parent
+left_open = (folder / "left_open.txt").open("w")
+left_open.write("buffered")
+atexit.register(lambda: (folder / "at_exit.txt").write_text("ran"))
+
+
+def late() -> None:
+    time.sleep(0.2)  # so that the script ends first
+    (folder / "thread.txt").write_text("finished")
+
+
+threading.Thread(target=late).start()
+print("the last line", end="")
+sys.exit("for reasons of its own")
+"""
+
+
+@pytest.mark.parametrize("warm", [True, False])
+def test_an_untidy_script_loses_nothing_however_it_was_started(tmp_path: Path, warm: bool) -> None:
+    """Open files, exit functions, threads that still work, text without a newline, a sentence as exit status."""
+    script = tmp_path / "untidy.py"
+    script.write_text(UNTIDY)
+    program = IN_A_WARM_PROCESS if warm else IN_A_WARM_PROCESS.replace("setattr(sys, WARM_FLAG, True)", "")
+    answer = subprocess.run(
+        [sys.executable, "-c", program, str(script), "any", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    told = json.loads(answer.stdout.removeprefix("the last line"))
+    assert (told["forked"], told["status"]) == (warm, 1)
+    assert answer.stdout.startswith("the last line")
+    assert answer.stderr == "for reasons of its own\n"
+    found = {file.name: file.read_text() for file in tmp_path.glob("*.txt")}
+    assert found == {"left_open.txt": "buffered", "at_exit.txt": "ran", "thread.txt": "finished"}

@@ -19,7 +19,7 @@ from gym_gui.logging_config import log_constants as codes
 from gym_gui.logging_config.structured import log_event
 from gym_gui.services.trainer import lifecycle as lc
 from gym_gui.services.trainer import tokens
-from gym_gui.services.trainer.background import BackgroundWork
+from gym_gui.services.trainer.background import BackgroundWork, log_bug
 from gym_gui.services.trainer.clearing import RunClearing
 from gym_gui.services.trainer.dispatcher import TrainerDispatcher
 from gym_gui.services.trainer.errors import (
@@ -43,7 +43,7 @@ from mosaic_protocol import claims
 from mosaic_protocol import events as ev
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.process_identity import boot_id
-from mosaic_protocol.run_config import RunConfig, parse_run_config, to_json
+from mosaic_protocol.run_config import RunConfig, RunConfigError, Schedule, parse_run_config, to_json
 from mosaic_protocol.states import LIVE_STATES, Desired, RunState
 from mosaic_protocol.worker_manifest import WorkerManifest
 
@@ -312,6 +312,10 @@ class TrainerOrchestrator:
             log_event(logger, codes.LOG_RUN_LAUNCH_FAILED, run_id=live.run.run_id, reason=str(error))
             await self.apply_surely(live.run.run_id, lc.LaunchFailed(str(error)))
             return
+        except Exception as error:  # noqa: BLE001 - a bug of ours must not leave a run that waits for ever
+            log_bug(error)
+            await self.apply_surely(live.run.run_id, lc.LaunchFailed(f"never started: {type(error).__name__}: {error}"))
+            return
         live.seen()
         await self.apply_surely(live.run.run_id, lc.Launched(started.process, started.mode))
         self.spawn(self.watch(live))
@@ -383,6 +387,13 @@ class TrainerOrchestrator:
         await self.hear_again(run.run_id)
         tail = await self._clearing.last_error_line(run.run_id)
         await self._clearing.close_manifest(await self.apply_surely(run.run_id, lc.Gone(tail)))
+
+    def schedule_of(self, run: RunRecord) -> Schedule:
+        """A run's limits in time. A config that an older version accepted and this one does not has none."""
+        try:
+            return self.config_of(run).schedule
+        except RunConfigError:
+            return Schedule()
 
     def config_of(self, run: RunRecord) -> RunConfig:
         config = self._configs.get(run.run_id)

@@ -10,11 +10,12 @@ from gym_gui.logging_config import log_constants as codes
 from gym_gui.logging_config.structured import log_event
 from gym_gui.services.trainer import lifecycle as lc
 from gym_gui.services.trainer.orchestrator import TrainerOrchestrator, demand_of
-from gym_gui.services.trainer.run_queue import Reservation
+from gym_gui.services.trainer.run_queue import Demand, Reservation
 from gym_gui.services.trainer.run_record import RunRecord
 from gym_gui.services.trainer.tracked_run import TrackedRun
 from mosaic_protocol import claims
 from mosaic_protocol.process_identity import ProcessIdentity
+from mosaic_protocol.run_config import RunConfigError
 from mosaic_protocol.states import RunState
 
 logger = logging.getLogger(__name__)
@@ -40,8 +41,11 @@ class Recovery:
             await self._orchestrator.begin_launch(live, _held(live.run))
 
     async def _queue_again(self, run: RunRecord) -> None:
-        config = self._orchestrator.config_of(run)
-        refusal = self._orchestrator.queue.refusal(demand_of(config))
+        try:
+            config = self._orchestrator.config_of(run)
+            refusal = self._orchestrator.queue.refusal(demand_of(config))
+        except RunConfigError as error:  # accepted by an older version
+            refusal = str(error)
         if refusal is None:
             self._orchestrator.enqueue(run, config)
         else:
@@ -50,8 +54,8 @@ class Recovery:
 
     async def _take_up(self, run: RunRecord) -> None:
         live = self._orchestrator.tracked[run.run_id] = TrackedRun(run, step=run.last_step)
-        demand = demand_of(self._orchestrator.config_of(run))
-        self._orchestrator.queue.restore(run.run_id, demand, _held(run))
+        held = _held(run)
+        self._orchestrator.queue.restore(run.run_id, Demand(held.cpus, len(held.gpu_indices), held.memory_mb), held)
         await self._orchestrator.hear_again(run.run_id)
         if live.run.process is None:
             await self._find_process(live)
@@ -61,12 +65,11 @@ class Recovery:
     async def _find_process(self, live: TrackedRun) -> None:
         """The launch was recorded; whether it happened is settled by the claim."""
         run = live.run
-        if run.state is RunState.FAULT:
-            await self._orchestrator.apply_surely(run.run_id, lc.ProcessEnded(None))
-            return
         folder = self._orchestrator.paths.run(run.run_id).claims
         claimant = await asyncio.to_thread(claims.revoke, folder, run.attempt)
-        if claimant is None:
+        if claimant is None and run.state is RunState.FAULT:
+            await self._orchestrator.apply_surely(run.run_id, lc.ProcessEnded(None))
+        elif claimant is None:
             log_event(logger, codes.LOG_RUN_RELAUNCHED, run_id=run.run_id, attempt=run.attempt + 1)
             self._to_launch.append(live)
         else:

@@ -59,7 +59,6 @@ class Timekeeper:
         if live.nudge_at is not None and now.monotonic >= live.nudge_at and live.run.process is not None:
             live.nudge_at = None
             await self._orchestrator.executor.ask_to_stop(self._orchestrator.handle_of(live.run))
-        schedule = self._orchestrator.config_of(live.run).schedule
-        event = overdue(live, schedule, self._orchestrator.settings, now)
+        event = overdue(live, self._orchestrator.schedule_of(live.run), self._orchestrator.settings, now)
         if event is not None:
             await self._orchestrator.apply_surely(live.run.run_id, event)
