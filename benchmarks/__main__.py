@@ -6,6 +6,7 @@ import argparse
 import importlib
 import sys
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -55,9 +56,17 @@ def _header(options: argparse.Namespace) -> dict[str, str]:
     words = ["python -m benchmarks", *(["--only", *options.only] if options.only else [])]
     command = " ".join(words + ["--quick"] * options.quick)
     header = {"Date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "Command": f"`{command}`"}
-    if options.quick:
-        header["Mind"] = "a quick run, with too few samples to rely on"
+    if doubts := list(_doubts(quick=options.quick)):
+        header["Mind"] = "; ".join(doubts)
     return {**header, **machine.description(), "Load before": machine.load()}
+
+
+def _doubts(*, quick: bool) -> Iterator[str]:
+    """Why the figures are not to be relied on."""
+    if quick:
+        yield "a quick run, with too few samples"
+    if machine.is_busy():
+        yield "the machine was busy with other work, and verdicts on times mean little"
 
 
 def _measured(name: str, *, quick: bool) -> Section:

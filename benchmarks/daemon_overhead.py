@@ -22,7 +22,7 @@ client as `mosaic train` does. Bare: `python cleanrl_worker/cleanrl/ppo.py` with
 as ABBA; a ratio belongs to one pair. Speed is the steps between the first and the last point of
 `charts/SPS` in the TensorBoard file by the time between them, so starting and ending count for neither. The
 second ratio puts the CPU time of the script's process in place of the time, which other work on the machine
-hardly disturbs."""
+disturbs less."""
 
 SCRIPT = ROOT / "cleanrl_worker" / "cleanrl" / "ppo.py"
 SEED = 1

@@ -17,6 +17,7 @@ SCRATCH = ROOT / "var" / "benchmarks"
 """On the disk that MOSAIC would use: in a memory file system a durable write costs nothing."""
 
 _SAMPLE_SECONDS = 0.02
+_BUSY_LOAD = 0.5
 
 
 def description() -> dict[str, str]:
@@ -34,6 +35,11 @@ def description() -> dict[str, str]:
 def load() -> str:
     """The load averages of the last 1, 5 and 15 minutes."""
     return ", ".join(f"{average:.2f}" for average in os.getloadavg())
+
+
+def is_busy() -> bool:
+    """Whether others use the machine. Ask before measuring, which is work too."""
+    return os.getloadavg()[0] > _BUSY_LOAD
 
 
 def cpu_seconds(pid: int) -> float:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import builtins
 import ctypes
 import gc
 import os
-import runpy
 import signal
 import sys
 import threading
 from pathlib import Path
+from types import ModuleType
 from typing import NoReturn
 
 _PR_SET_PDEATHSIG = 1
@@ -30,7 +31,11 @@ def run_script(path: Path, arguments: list[str], parent: int) -> None:
     die_with_parent(parent)
     sys.argv = [str(path), *arguments]
     sys.path.insert(0, str(path.parent))
-    runpy.run_path(str(path), run_name="__main__")
+    code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    # Not runpy: its module is gone before the interpreter ends, and with it what the script left unflushed.
+    script = sys.modules["__main__"] = ModuleType("__main__")
+    vars(script).update(__file__=str(path), __builtins__=builtins, __cached__=None)
+    exec(code, vars(script))  # noqa: S102 - the user's script is what this process is for
 
 
 def become_script(path: Path, arguments: list[str], parent: int) -> NoReturn:
@@ -40,7 +45,7 @@ def become_script(path: Path, arguments: list[str], parent: int) -> NoReturn:
         status = 0
     except SystemExit as ending:
         status = _status_of(ending.code)
-    except BaseException:  # whatever it is, it ends this process as it would have ended the interpreter
+    except BaseException:  # noqa: BLE001 - whatever it is, it ends this process as it would have ended Python
         sys.excepthook(*sys.exc_info())
         status = 1
     leave(status)
@@ -50,10 +55,12 @@ def leave(status: int) -> NoReturn:
     """End a fork of a warm process like an interpreter, except that what it inherited is not taken apart piece by
     piece: that takes longer than a short run, and happens when somebody waits for the end.
 
-    Threads are waited for, exit functions run, and what the script itself left open is closed.
+    Threads are waited for, exit functions run, and what the main module left open is closed.
     """
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
+    names = vars(sys.modules["__main__"])
+    names.update(dict.fromkeys(names.keys() - {"__builtins__"}))
     gc.collect()  # the inherited heap is frozen and not looked at
     sys.stdout.flush()
     sys.stderr.flush()

@@ -82,6 +82,8 @@ def test_a_script_gets_its_command_line_its_folder_and_its_link(start: Callable[
         ("raise SystemExit(7)", 7),
         ("raise ValueError('no')", 1),
         ("import os; os._exit(3)", 3),
+        ("def annotated(x: no_such_name): pass", 1),  # nothing of the launcher's own file reaches the script
+        ("import __main__, sys; sys.exit(4 if __main__.__file__ == __file__ == sys.argv[0] else 5)", 4),
         ("import os; os.kill(os.getpid(), 9)", -9),
         ("import os; os.kill(os.getpid(), 15)", -15),
     ],

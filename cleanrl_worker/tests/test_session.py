@@ -147,7 +147,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 def loop(start: Start) -> Supervised:
     """The loop above, told to go and seen to run."""
     script = start("-c", LOOP)
-    assert script.hear() == {"at": "ready"}
+    assert script.hear()["at"] == "ready"
     script.tell("go")
     script.wait_for_rows(0)
     return script
@@ -166,7 +166,7 @@ def test_ppo_waits_for_go_pauses_without_using_the_processor_resumes_and_stops_w
     start: Start,
 ) -> None:
     script = start(str(ppo.__file__), "--total-timesteps", "1000000000")
-    assert script.hear() == {"at": "ready"}
+    assert script.hear()["at"] == "ready"
     assert ticks_used_within(script, 0.5) <= 2
     assert script.rows() == []
 
@@ -299,7 +299,7 @@ def test_a_stop_is_announced_before_the_last_checkpoint_and_confirmed_after_it(
         current.save_checkpoint(40, {"weight": torch.ones(2)}, {"last": True})
     ready, stopping, checkpoint, stopped = end.heard_by_the_end()
     assert (ready, stopping, stopped) == (
-        {"at": "ready"},
+        {"at": "ready", "total": 100},
         {"at": "stopping", "step": 40},
         {"at": "stopped", "step": 40},
     )
@@ -340,7 +340,7 @@ def test_a_pause_before_go_holds_the_script_at_its_first_safe_point(end: Supervi
     with opened() as current:
         end.tell("pause", "go")
         current.begin(100)
-        assert [end.hear(), end.hear()] == [{"at": "ready"}, {"at": "paused", "step": 0}]
+        assert [end.hear(), end.hear()] == [{"at": "ready", "total": 100}, {"at": "paused", "step": 0}]
         resuming = threading.Timer(0.05, end.tell, ["resume"])
         resuming.start()
         current.safe_point(0)

@@ -220,7 +220,7 @@ class Submitter(threading.Thread):
 
     def run(self) -> None:
         number = 0
-        while not self.enough.is_set():
+        while not self.enough.wait(0.005):  # leaves the daemon some of the CPU
             number += 1
             request_id = f"{self.name}-{number}"
             while (run_id := self._submitted(request_id)) is None:

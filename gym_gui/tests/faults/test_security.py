@@ -25,6 +25,7 @@ from gym_gui.tests.support.fault_tools import (
     worker_of,
 )
 from mosaic_protocol.endpoint import Endpoint, bearer
+from mosaic_protocol.process_identity import ProcessIdentity
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.proto.trainer_pb2_grpc import TrainerServiceStub
 
@@ -270,6 +271,14 @@ def test_no_token_is_found_in_any_file_but_its_own(make_daemon: MakeDaemon, tmp_
     assert files_with(daemon.paths.root, secrets_of_all) == [("trainer/token", token)]
 
 
+def shown_by(process: ProcessIdentity, file: str) -> str:
+    """What /proc tells of a process, "" when it ended meanwhile."""
+    try:
+        return Path(f"/proc/{process.pid}/{file}").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def test_no_token_stands_on_a_command_line_or_is_inherited(daemon: DaemonProcess, tmp_path: Path) -> None:
     told = tmp_path / "told"
     run_id = daemon.submit(total_timesteps=10_000_000, whisper_to=str(told), misbehave="grandchildren", at_step=2)
@@ -278,9 +287,9 @@ def test_no_token_stands_on_a_command_line_or_is_inherited(daemon: DaemonProcess
     token = daemon.paths.token_file.read_text()
     leader = worker_of(daemon, run_id)
     for process in family:
-        command = Path(f"/proc/{process.pid}/cmdline").read_text()
+        command = shown_by(process, "cmdline")
         assert not any(secret in command for secret in (token, secrets.launch, secrets.session))
-        environment = Path(f"/proc/{process.pid}/environ").read_text()
+        environment = shown_by(process, "environ")
         assert token not in environment and secrets.session not in environment
         if process != leader and "time.sleep" in command:
             assert secrets.launch not in environment, "a program that the worker started inherited the launch token"
