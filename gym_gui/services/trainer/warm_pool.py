@@ -285,7 +285,8 @@ def _watched_files(spec: LaunchSpec) -> Iterator[Path]:
     """The sources of the worker and of the protocol, and the folder whose time changes when packages are installed."""
     package = spec.warm_module.partition(".")[0]
     for entry in spec.env.get("PYTHONPATH", "").split(os.pathsep):
-        if entry and (Path(entry) / package).is_dir():
-            yield from (Path(entry) / package).rglob("*.py")
+        folder = Path(entry) / package
+        if entry and folder.is_dir():
+            yield from (file for file in folder.rglob("*.py") if "tests" not in file.relative_to(folder).parts)
     yield from (Path(__file__).resolve().parents[3] / "mosaic_protocol").glob("*.py")
     yield from spec.python.parent.parent.glob("lib/python3*/site-packages")
