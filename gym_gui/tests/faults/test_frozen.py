@@ -11,8 +11,8 @@ from gym_gui.services.trainer.process_sweep import send_signal
 from gym_gui.tests.support.daemon_process import DaemonProcess, wait_for
 from gym_gui.tests.support.fault_tools import journalled, steps_of, worker_of
 
-LIVENESS = 1.5
-ASLEEP = 3.5
+LIVENESS = 2.5
+ASLEEP = 4.5
 """Longer than every timeout of these daemons."""
 
 
@@ -82,11 +82,11 @@ def test_a_daemon_that_was_frozen_fails_no_healthy_run(make_daemon: Callable[...
 
 
 def test_a_short_freeze_of_the_daemon_fails_no_healthy_run_either(make_daemon: Callable[..., DaemonProcess]) -> None:
-    """Shorter than what counts as sleep, longer than the liveness limit."""
+    """Just longer than the liveness limit."""
     daemon = make_daemon(liveness_seconds=LIVENESS).start()
     run_id = daemon.submit(total_timesteps=100_000)
     daemon.wait_state(run_id, "EXEC")
-    for asleep in (1.6, 1.7, 1.8, 1.9):
+    for asleep in (2.6, 2.8, 3.0):
         daemon.signal(signal.SIGSTOP)
         time.sleep(asleep)
         daemon.signal(signal.SIGCONT)
