@@ -240,6 +240,14 @@ class Submitter(threading.Thread):
             return None
 
 
+# UNAUTHENTICATED: the port of the daemon that was killed may go to the daemon of another test, which does not know us.
+MAY_HAPPEN_TO_A_CLIENT = {
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.UNAUTHENTICATED,
+}
+
+
 @pytest.mark.timeout(300)
 def test_fifty_kills_in_a_burst_of_submits_lose_nothing(daemon: DaemonProcess) -> None:
     blocker = daemon.submit(name="blocker", total_timesteps=1_000_000, cpus=6)
@@ -258,7 +266,7 @@ def test_fifty_kills_in_a_burst_of_submits_lose_nothing(daemon: DaemonProcess) -
         submitter.enough.set()
         submitter.join(60)
         assert not submitter.is_alive()
-        assert submitter.answers.keys() <= {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+        assert submitter.answers.keys() <= MAY_HAPPEN_TO_A_CLIENT
 
     daemon.wait_state(blocker, "EXEC")
     assert (daemon.starts(blocker), daemon.client.run(blocker).attempt) == (1, 1)
