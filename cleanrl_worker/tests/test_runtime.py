@@ -91,7 +91,11 @@ def supervisor(run: RunPaths, ear: Ear, script: str, *arguments: str) -> CleanRL
 
 def supervise(run: RunPaths, ear: Ear, script: str, *arguments: str) -> int:
     with output_in_files(run.directory):
-        return supervisor(run, ear, script, *arguments).run()
+        supervising = supervisor(run, ear, script, *arguments)
+        try:
+            return supervising.run()
+        finally:
+            supervising._script.kill()  # of use only when the supervisor failed
 
 
 # ---- scripts that do what they should --------------------------------------------------------------------------
