@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
 import subprocess
 import sys
 from pathlib import Path
@@ -589,15 +588,6 @@ def test_a_checkpoint_of_another_environment_is_refused(
     assert "its environment is Pendulum-v1, this run's is MountainCarContinuous-v0" in capsys.readouterr().err
 
 
-def is_installed() -> bool:
-    try:
-        importlib.metadata.distribution("mosaic-rl")
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
-
-
-@pytest.mark.skipif(not is_installed(), reason="the project is not installed in this environment")
 def test_the_script_stands_alone_as_a_file(tmp_path: Path) -> None:
     assert ppo.__file__ is not None
     command = [sys.executable, ppo.__file__, "--env-id", "Pendulum-v1", "--total-timesteps", "600"]
