@@ -1,24 +1,21 @@
 """Checkpoints that are whole or absent.
 
-A checkpoint is a directory ``step-000000050000`` with two files: ``model.safetensors`` holds every tensor
-under a flat name, ``checkpoint.json`` describes them and carries what is not a tensor. Optimizer moments,
-random states or a replay buffer are further names in the same flat mapping, so they need no new format.
+The format is that of :mod:`mosaic_protocol.checkpoint_manifest`: tensors under flat names, and a description.
+Optimizer moments, random states or a replay buffer are further names in the same flat mapping, so they need no new
+format.
 
-It is built under a temporary name beside its final one, synced to the disk, then renamed: a crash at any
-instant leaves either the whole checkpoint or a temporary directory that listings do not show and the next
-save removes. One process writes a directory of checkpoints; any number may read. Nothing here is ever
-unpickled.
+A checkpoint is built under a temporary name beside its final one, synced to the disk, then renamed: a crash at any
+instant leaves either the whole checkpoint or a temporary directory that listings do not show and the next save
+removes. One process writes a directory of checkpoints; any number may read. Nothing here is ever unpickled.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import re
 import shutil
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -31,33 +28,35 @@ import safetensors
 import safetensors.torch
 import torch
 
-SCHEMA_VERSION = 1
-TENSOR_FILE = "model.safetensors"
-MANIFEST_FILE = "checkpoint.json"
+from mosaic_protocol.checkpoint_manifest import (
+    MANIFEST_FILE,
+    TENSOR_FILE,
+    CheckpointError,
+    CheckpointManifest,
+    checkpoint_name,
+    file_hash,
+    list_checkpoints,
+    read_manifest,
+    score_of,
+    verify,
+)
 
-_NAME = re.compile(r"step-(\d{12,})")
+__all__ = [
+    "MANIFEST_FILE",
+    "TENSOR_FILE",
+    "Checkpoint",
+    "CheckpointError",
+    "CheckpointManifest",
+    "best_of",
+    "describe_space",
+    "list_checkpoints",
+    "load",
+    "prune",
+    "read_manifest",
+    "save",
+]
+
 _TEMPORARY_MARK = ".unfinished-"
-
-
-class CheckpointError(Exception):
-    """A checkpoint cannot be written or trusted; the message is one sentence that names the file."""
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """What a checkpoint says about itself."""
-
-    algo: str
-    env_id: str
-    step: int
-    created: str
-    args: dict[str, Any]
-    state: dict[str, Any]
-    spaces: dict[str, Any]
-    versions: dict[str, str]
-    tensor_sha256: str
-    tensor_bytes: int
-    schema: int = SCHEMA_VERSION
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class Checkpoint:
     """A verified checkpoint in memory, its tensors on the CPU."""
 
     path: Path
-    manifest: Manifest
+    manifest: CheckpointManifest
     tensors: dict[str, torch.Tensor]
 
 
@@ -79,21 +78,23 @@ def save(
     state: Mapping[str, Any] | None = None,
     args: Mapping[str, Any] | None = None,
     spaces: Mapping[str, Any] | None = None,
+    metrics: Mapping[str, Any] | None = None,
+    lineage: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write one checkpoint and return its path; it replaces an earlier one of the same step.
 
-    `state`, `args` and `spaces` must be plain JSON values without NaN. Raises CheckpointError when they are
-    not, or when the disk refuses; nothing is left behind in either case.
+    All but the tensors must be plain JSON values without NaN. Raises CheckpointError when they are not, or when the
+    disk refuses; nothing is left behind in either case.
     """
-    directory.mkdir(parents=True, exist_ok=True)
-    _sweep(directory)
-    final = directory / f"step-{step:012d}"
+    final = directory / checkpoint_name(step)
     building = _temporary_name(final)
-    building.mkdir()
     try:
+        directory.mkdir(parents=True, exist_ok=True)
+        _sweep(directory)
+        building.mkdir()
         tensor_file = building / TENSOR_FILE
         safetensors.torch.save_file(_owned(tensors), tensor_file)
-        manifest = Manifest(
+        manifest = CheckpointManifest(
             algo=algo,
             env_id=env_id,
             step=step,
@@ -102,10 +103,12 @@ def save(
             state=dict(state or {}),
             spaces=dict(spaces or {}),
             versions=_versions(),
-            tensor_sha256=_hash_of(tensor_file),
+            tensor_sha256=file_hash(tensor_file),
             tensor_bytes=tensor_file.stat().st_size,
+            metrics=dict(metrics or {}),
+            lineage=dict(lineage or {}),
         )
-        (building / MANIFEST_FILE).write_text(_sealed(manifest), encoding="utf-8")
+        (building / MANIFEST_FILE).write_text(manifest.sealed(), encoding="utf-8")
         _publish(building, final)
     except (OSError, TypeError, ValueError, safetensors.SafetensorError) as error:
         raise CheckpointError(f"Could not write the checkpoint {final}: {error}.") from error
@@ -116,56 +119,39 @@ def save(
 
 def load(path: Path) -> Checkpoint:
     """Read a checkpoint after checking every byte. Raises CheckpointError when it is not as it was written."""
-    manifest = read_manifest(path)
+    manifest = verify(path)
     tensor_file = path / TENSOR_FILE
     try:
-        size = tensor_file.stat().st_size
-        if size != manifest.tensor_bytes:
-            raise CheckpointError(f"{tensor_file} has {size} bytes, {manifest.tensor_bytes} were written.")
-        if _hash_of(tensor_file) != manifest.tensor_sha256:
-            raise CheckpointError(f"{tensor_file} was changed since it was written: its hash does not match.")
         return Checkpoint(path, manifest, safetensors.torch.load_file(tensor_file))
     except (OSError, safetensors.SafetensorError) as error:
         raise CheckpointError(f"{tensor_file} cannot be read: {error}.") from error
 
 
-def read_manifest(path: Path) -> Manifest:
-    """Read and check a checkpoint's description alone, without its tensors. Raises CheckpointError."""
-    file = path / MANIFEST_FILE
-    try:
-        document = json.loads(file.read_bytes())
-    except OSError as error:
-        raise CheckpointError(f"{file} cannot be read: {error.strerror}.") from error
-    except ValueError as error:
-        raise CheckpointError(f"{file} is damaged: it is not valid JSON.") from error
-    if not isinstance(document, dict) or document.pop("sha256", None) != _document_hash(document):
-        raise CheckpointError(f"{file} was changed since it was written: its hash does not match.")
-    if document.get("schema") != SCHEMA_VERSION:
-        found = document.get("schema")
-        raise CheckpointError(f"{file} has format {found}, this version of MOSAIC reads {SCHEMA_VERSION}.")
-    try:
-        return Manifest(**document)
-    except TypeError as error:
-        raise CheckpointError(f"{file} is damaged: its fields are not those of a checkpoint.") from error
-
-
-def list_checkpoints(directory: Path) -> list[Path]:
-    """The finished checkpoints of a directory by rising step, contents unchecked; [] when there are none."""
-    try:
-        entries = list(directory.iterdir())
-    except FileNotFoundError:
-        return []
-    return sorted((path for path in entries if _NAME.fullmatch(path.name) and path.is_dir()), key=_step_of)
-
-
 def prune(directory: Path, keep_last: int) -> list[Path]:
-    """Delete all but the `keep_last` highest steps; return what was deleted."""
+    """Delete all but the `keep_last` highest steps and the best; return what was deleted."""
     if keep_last < 1:
         raise ValueError(f"keep_last must be at least 1, got {keep_last}")
-    doomed = list_checkpoints(directory)[:-keep_last]
+    found = list_checkpoints(directory)
+    if len(found) <= keep_last:
+        return []
+    best = best_of(found)
+    doomed = [path for path in found[:-keep_last] if path != best]
     for path in doomed:
         shutil.rmtree(_set_aside(path))
     return doomed
+
+
+def best_of(found: list[Path]) -> Path | None:
+    """The checkpoint with the highest mean return, None when no run was long enough to tell."""
+    scores = {path: score for path in found if (score := _score(path)) is not None}
+    return max(scores, key=lambda path: scores[path], default=None)
+
+
+def _score(path: Path) -> float | None:
+    try:
+        return score_of(read_manifest(path).metrics)
+    except CheckpointError:
+        return None
 
 
 def describe_space(space: Any) -> dict[str, Any]:
@@ -195,26 +181,13 @@ def _owned(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return owned
 
 
-def _sealed(manifest: Manifest) -> str:
-    """The manifest as JSON, with a hash of itself so that a change to any field is noticed."""
-    document = {field: getattr(manifest, field) for field in manifest.__dataclass_fields__}
-    # Through JSON and back first: a tuple or an integer key must hash as what will be read.
-    document = json.loads(json.dumps(document, allow_nan=False))
-    return json.dumps(document | {"sha256": _document_hash(document)}, indent=2) + "\n"
-
-
-def _document_hash(document: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def _hash_of(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 @cache
 def _versions() -> dict[str, str]:
-    return {package: metadata.version(package) for package in ("torch", "gymnasium", "safetensors")}
+    found = {}
+    for package in ("torch", "gymnasium", "safetensors"):
+        with suppress(metadata.PackageNotFoundError):  # a script of the user's may need no gymnasium
+            found[package] = metadata.version(package)
+    return found
 
 
 def _publish(building: Path, final: Path) -> None:
@@ -250,9 +223,3 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _step_of(path: Path) -> int:
-    match = _NAME.fullmatch(path.name)
-    assert match is not None
-    return int(match[1])

@@ -13,33 +13,34 @@ safe in either; everything that follows from a word happens in the training thre
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import queue
 import re
 import signal
-import socket
 import sys
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from cleanrl_worker import checkpoints, control
+from cleanrl_worker.checkpoint_writer import CheckpointWriter
+from cleanrl_worker.episode_digest import EpisodeDigest
+from cleanrl_worker.progress import ProgressLine
+from cleanrl_worker.supervisor_link import SupervisorLink
 
 if TYPE_CHECKING:
     import torch
     from torch.utils.tensorboard import SummaryWriter
 
+    from cleanrl_worker.tracking import Tracker
     from cleanrl_worker.training_state import TrainingState
     from mosaic_protocol.outbox import OutboxWriter
 
-SUPERVISOR_GONE_GRACE_SECONDS = 20.0
-SUPERVISOR_GONE_STATUS = 71
 TENSORBOARD_FLUSH_SECONDS = 5
 
 
@@ -53,7 +54,6 @@ class TrainingSession:
     def __init__(self, args: Mapping[str, Any], algo: str, run_dir: Path, tensorboard_dir: Path) -> None:
         self.run_dir = run_dir
         self.tensorboard_dir = tensorboard_dir
-        self.checkpoint_dir = run_dir / "checkpoints"
         self.writer: SummaryWriter | None = None
         self.stop_requested = False
         self.checkpoint_requested = False
@@ -66,9 +66,14 @@ class TrainingSession:
         self._paused_seconds = 0.0
         self._began = time.monotonic()
         self._old_handlers: dict[signal.Signals, Any] = {}
-        self._supervisor: _SupervisorLink | None = None
+        self._supervisor: SupervisorLink | None = None
         self._journal: OutboxWriter | None = None
-        self._progress: _Progress | None = None
+        self._tracker: Tracker | None = None
+        self._episodes = EpisodeDigest()
+        self._progress = ProgressLine(self._episodes)
+        self._lineage: dict[str, Any] = {}
+        keep = int(args.get("checkpoint_keep") or 0)
+        self._checkpoints = CheckpointWriter(run_dir / "checkpoints", keep, self._on_written)
 
     @classmethod
     def open(cls, args: Mapping[str, Any], algo: str) -> TrainingSession:
@@ -80,6 +85,10 @@ class TrainingSession:
         session = _open_supervised(args, algo) if supervised else _open_standalone(args, algo)
         if os.environ.get(control.TENSORBOARD_VARIABLE) != "0":
             session.writer = _summary_writer(session.tensorboard_dir, args)
+        if args.get("track"):
+            from cleanrl_worker.tracking import open_tracker
+
+            session._tracker = open_tracker(args, session.run_dir, os.environ)
         return session
 
     @property
@@ -96,8 +105,7 @@ class TrainingSession:
             while not (self._may_go or self.stop_requested):
                 self._obey(self._asked.get())
         self._began = time.monotonic()
-        if self._progress is not None:
-            self._progress.begin(total_steps, self.run_dir)
+        self._progress.begin(self._step, total_steps, self.run_dir)
 
     def safe_point(self, step: int) -> None:
         """Call where the script may be held or ended. Returns at once unless something was asked.
@@ -115,8 +123,19 @@ class TrainingSession:
             self._to_tensorboard(self.writer, step, numbers)
         if self._journal is not None:
             self._journal.append(_metric_row(step, numbers))
-        if self._progress is not None:
-            self._progress.note(step, numbers, self.seconds_running)
+        if self._tracker is not None:
+            self._tracker.scalars(step, numbers)
+        if "charts/episodic_return" in numbers:
+            self._episodes.note(step, numbers["charts/episodic_return"])
+        self._progress.note(step, self.seconds_running)
+
+    def record(self, envs: Any) -> None:
+        """Have clips of the environments go to the run's ``videos``, where the script asked for them with
+        :func:`cleanrl_worker.video.clips`."""
+        if self._args.get("capture_video"):
+            from cleanrl_worker import video
+
+            video.attach(envs, self.run_dir / "videos", lambda: self._step)
 
     def restore(self, state: TrainingState, resume: str | None, warm_start: str | None) -> None:
         """Put a run into the state of a checkpoint (`resume`), or give it its parameters (`warm_start`).
@@ -132,12 +151,14 @@ class TrainingSession:
             if resume:
                 state.restore(found.tensors, found.manifest.state)
                 self._step = found.manifest.step
+                self._episodes.restore(found.manifest.metrics)
             else:
                 state.warm_start(found.tensors)
+            self._lineage = _origin("resume" if resume else "warm_start", found)
         except (checkpoints.CheckpointError, ValueError) as error:
             raise UsageError(f"{path} cannot be used: {error}") from error
 
-    def _check_origin(self, manifest: checkpoints.Manifest) -> None:
+    def _check_origin(self, manifest: checkpoints.CheckpointManifest) -> None:
         here = {"algorithm": self._algo, "environment": str(self._args.get("env_id", ""))}
         there = {"algorithm": manifest.algo, "environment": manifest.env_id}
         for what, name in here.items():
@@ -153,39 +174,47 @@ class TrainingSession:
         *,
         required: bool = True,
     ) -> Path | None:
-        """Write a checkpoint (see :func:`cleanrl_worker.checkpoints.save`), which also answers a request for one.
+        """Have a checkpoint written (see :func:`cleanrl_worker.checkpoints.save`); this also answers a request for one.
 
-        One that is not `required` may fail, on a full disk, without ending the run: that is told, and None returned.
+        One that is `required` is on the disk when this returns its path, or CheckpointError is raised. Any other is
+        written beside the training from `tensors`, which nobody may change any more; should that fail, on a full
+        disk, it is told and the run goes on.
         """
         self._step = step
+        self.checkpoint_requested = False
         if self._stopped_early:
             self._announce_stop()
-        try:
-            path = checkpoints.save(
-                self.checkpoint_dir,
-                algo=self._algo,
-                env_id=str(self._args.get("env_id", "")),
-                step=step,
-                tensors=tensors,
-                state=state,
-                args=self._args,
-                spaces=spaces,
-            )
-        except checkpoints.CheckpointError as error:
-            if required:
-                raise
-            print(f"{error} Training goes on.", file=sys.stderr, flush=True)
+        if os.environ.get(control.CHECKPOINTS_VARIABLE) == "0":
             return None
-        finally:
-            self.checkpoint_requested = False
+        content: dict[str, Any] = {
+            "algo": self._algo,
+            "env_id": str(self._args.get("env_id", "")),
+            "step": step,
+            "tensors": tensors,
+            "state": state,
+            "args": self._args,
+            "spaces": spaces,
+            "metrics": self._episodes.metrics(),
+            "lineage": self._lineage,
+        }
+        if required:
+            return self._checkpoints.write(**content)
+        self._checkpoints.begin(**content)
+        return None
+
+    def _on_written(self, step: int, path: Path) -> None:
         self._tell(at="checkpoint", step=step, path=str(path.relative_to(self.run_dir)))
-        return path
 
     def close(self, *, failed: bool = False) -> None:
         """Flush and release everything. Unless `failed`, the supervisor then hears how the run ended."""
+        self._checkpoints.wait()
         if self.writer is not None:
             self.writer.close()
+        if self._tracker is not None:
+            self._tracker.close(1 if failed else 0)
         if self._journal is not None:
+            # For as long as it takes, since what is held dies with this process; a supervisor in a hurry kills it.
+            self._journal.wait_for_space(give_up=lambda: False)
             self._journal.close()
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
@@ -213,6 +242,8 @@ class TrainingSession:
         except OSError as error:  # a full disk must not end the training
             print(f"TensorBoard files end at step {step:,}: {error}", file=sys.stderr, flush=True)
             self.writer = None
+            with suppress(OSError):  # its thread would go on trying otherwise
+                writer.close()
 
     def _ask(self, word: str) -> None:
         """Leave a request for the training thread. Safe in any thread and in signal handlers."""
@@ -276,90 +307,9 @@ class TrainingSession:
         self._ask("stop")
 
 
-class _SupervisorLink:
-    """The control socket. A thread of its own hears words; `tell` is called by the training thread only."""
-
-    def __init__(self, descriptor: int, ask: Callable[[str], None]) -> None:
-        self._socket = socket.socket(fileno=descriptor)
-        self._socket.set_inheritable(False)
-        self._ask = ask
-        self._closing = False
-        self._watchdog = threading.Timer(SUPERVISOR_GONE_GRACE_SECONDS, _end_process)
-        self._watchdog.daemon = True
-        self._listener = threading.Thread(target=self._listen, name="supervisor-link", daemon=True)
-        self._listener.start()
-
-    def tell(self, **message: Any) -> None:
-        try:
-            self._socket.sendall(json.dumps(message).encode() + b"\n")
-        except OSError:
-            pass  # the listener meets the same breakage and asks for a stop
-
-    def close(self) -> None:
-        self._closing = True
-        try:
-            self._socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # the other end closed first
-        self._listener.join()
-        self._watchdog.cancel()
-        self._socket.close()
-
-    def _listen(self) -> None:
-        pending = b""
-        while received := self._receive():
-            *lines, pending = (pending + received).split(b"\n")
-            for line in lines:
-                self._hear(line)
-        if not self._closing:
-            self._watchdog.start()
-            self._ask("stop")
-
-    def _receive(self) -> bytes:
-        try:
-            return self._socket.recv(4096)
-        except OSError:
-            return b""
-
-    def _hear(self, line: bytes) -> None:
-        try:
-            self._ask(str(json.loads(line)["do"]))
-        except (ValueError, KeyError, TypeError):
-            print(f"Ignored a control line that is no request: {line[:80]!r}", file=sys.stderr, flush=True)
-
-
-class _Progress:
-    """A short line now and then for whoever started the script by hand."""
-
-    def __init__(self) -> None:
-        self._every_seconds = 2.0 if sys.stdout.isatty() else 10.0
-        self._next_at = self._every_seconds
-        self._total_steps = 0
-        self._returns: deque[float] = deque(maxlen=100)
-
-    def begin(self, total_steps: int, run_dir: Path) -> None:
-        self._total_steps = total_steps
-        print(f"Training for {total_steps:,} steps; files go to {run_dir}", flush=True)
-
-    def note(self, step: int, values: Mapping[str, float], seconds: float) -> None:
-        if "charts/episodic_return" in values:
-            self._returns.append(values["charts/episodic_return"])
-        if seconds >= self._next_at:
-            self._next_at = seconds + self._every_seconds
-            self._print(step, seconds)
-
-    def _print(self, step: int, seconds: float) -> None:
-        line = f"{step:,} of {self._total_steps:,} steps, {step / seconds:,.0f} a second"
-        if self._returns:
-            mean = sum(self._returns) / len(self._returns)
-            line += f", return {mean:.1f} (mean of the last {len(self._returns)} episodes)"
-        print(line, flush=True)
-
-
 def _open_standalone(args: Mapping[str, Any], algo: str) -> TrainingSession:
     run_dir = _fresh_directory(Path("runs"), args, algo)
     session = TrainingSession(args, algo, run_dir, run_dir)
-    session._progress = _Progress()
     session._handle_signals({signal.SIGINT: session._on_interrupt, signal.SIGTERM: session._on_terminate})
     return session
 
@@ -378,8 +328,14 @@ def _open_supervised(args: Mapping[str, Any], algo: str) -> TrainingSession:
     session = TrainingSession(args, algo, run_dir, tensorboard_dir)
     session._handle_signals({signal.SIGINT: signal.SIG_IGN, signal.SIGTERM: session._on_terminate})
     session._journal = OutboxWriter(directory=run_dir / "outbox", stream="script")
-    session._supervisor = _SupervisorLink(int(descriptor), session._ask)
+    session._supervisor = SupervisorLink(int(descriptor), session._ask)
     return session
+
+
+def _origin(kind: str, found: checkpoints.Checkpoint) -> dict[str, Any]:
+    """Where a run comes from, as its own checkpoints tell it."""
+    run = found.path.absolute().parents[1].name
+    return {"kind": kind, "checkpoint": f"{run}/{found.path.name}", "sha256": found.manifest.tensor_sha256}
 
 
 def _fresh_directory(parent: Path, args: Mapping[str, Any], algo: str) -> Path:
@@ -418,8 +374,3 @@ def _metric_row(step: int, numbers: Mapping[str, float]) -> Any:
     from mosaic_protocol.events import MetricRow
 
     return MetricRow(step=step, values={tag: n if math.isfinite(n) else None for tag, n in numbers.items()})
-
-
-def _end_process() -> None:
-    os.write(2, b"The supervisor is gone and the script did not end in time; ending it without a checkpoint.\n")
-    os._exit(SUPERVISOR_GONE_STATUS)

@@ -27,8 +27,15 @@ from typing import IO, Any, Iterator, Sequence  # noqa: UP035 - in 3.7 collectio
 
 OLDEST_PYTHON = (3, 11)
 OTHER_INTERPRETERS = ("python3.13", "python3.12", "python3.11")
-EXTRAS = {"demo": ("cleanrl",), "dev": ("cleanrl", "dev")}
-FAKETIME_LIBRARY = "/usr/lib/*/faketime/libfaketime.so.1"
+EXTRAS = {
+    "demo": ("cleanrl",),
+    "dev": ("cleanrl", "atari", "mujoco", "envpool", "procgen", "wandb", "video", "dev"),
+}
+# Debian package: the library that tells whether it is there, and what does not work without it.
+TEST_LIBRARIES = {
+    "libfaketime": ("/usr/lib/*/faketime/libfaketime.so.1", "the tests that move the clock"),
+    "libqt5gui5": ("/usr/lib/*/libQt5Gui.so.5", "the tests on Procgen's games"),
+}
 SECONDS_BETWEEN_SIGNS_OF_LIFE = 30
 LOG_TAIL_LINES = 20
 
@@ -135,12 +142,12 @@ def debian_venv_package() -> str:
     return "python{}.{}-venv".format(*sys.version_info[:2])
 
 
-def offer_faketime() -> None:
-    """The tests that move the clock need libfaketime; the rest of the environment is good without it."""
-    if glob.glob(FAKETIME_LIBRARY) or apt_install("libfaketime"):  # noqa: PTH207 - an absolute pattern
-        return
-    say("libfaketime is missing, so the tests that move the clock will fail.")
-    say("Run `sudo apt-get install -y libfaketime` to get it.")
+def offer_test_libraries() -> None:
+    """Some tests need Debian's libraries; the rest of the environment is good without them."""
+    for package, (library, needed_by) in TEST_LIBRARIES.items():
+        if not (glob.glob(library) or apt_install(package)):  # noqa: PTH207 - an absolute pattern
+            say(f"{package} is missing, so {needed_by} will fail.")
+            say(f"Run `sudo apt-get install -y {package}` to get it.")
 
 
 def fingerprint(home: Home, profile: str) -> str:
@@ -194,7 +201,7 @@ def set_up(home: Home, profile: str) -> None:
             if not is_current(home, profile):
                 build(home, profile, lock)
     if profile == "dev":
-        offer_faketime()
+        offer_test_libraries()
 
 
 @contextlib.contextmanager

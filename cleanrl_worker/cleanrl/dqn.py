@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from cleanrl_worker.arguments import parse
 from cleanrl_worker.checkpoints import CheckpointError, describe_space
+from cleanrl_worker.environments import make_env
 from cleanrl_worker.session import TrainingSession, UsageError
 from cleanrl_worker.training_state import TrainingState
 
@@ -41,13 +42,13 @@ class Args:
     cuda: bool = False
     """Train on the GPU; for networks this small the CPU is usually faster."""
     track: bool = False
-    """Send the run to Weights & Biases (not available in this version)."""
+    """Send the run to Weights & Biases; without a key it is kept on disk, to be sent later."""
     wandb_project_name: str = "cleanRL"
     """Project that a tracked run belongs to."""
     wandb_entity: str | None = None
     """Team or user that owns the project of a tracked run."""
     capture_video: bool = False
-    """Record videos of the agent (not available in this version)."""
+    """Record short videos of the first environment."""
     save_model: bool = False
     """Understood for CleanRL's sake; the last checkpoint always holds the network."""
     upload_model: bool = False
@@ -88,6 +89,8 @@ class Args:
     """CPU threads for PyTorch; more than one slows networks this small down."""
     checkpoint_every: int = 100_000
     """Environment steps between checkpoints; 0 writes only the one at the end."""
+    checkpoint_keep: int = 3
+    """Newest checkpoints to keep besides the best one; 0 keeps all."""
     save_buffer: bool = True
     """Keep the replay buffer in checkpoints; without it a resumed run fills it anew."""
     resume: str | None = None
@@ -105,7 +108,7 @@ COUNTS = (
     "train_frequency",
     "torch_threads",
 )
-NOT_NEGATIVE = ("seed", "learning_starts", "checkpoint_every")
+NOT_NEGATIVE = ("seed", "learning_starts", "checkpoint_every", "checkpoint_keep")
 POSITIVE = ("learning_rate",)
 FRACTIONS = ("gamma", "tau", "start_e", "end_e", "exploration_fraction")
 LOG_EVERY = 100  # environment steps
@@ -124,8 +127,6 @@ def check(args: Args) -> None:
         elif name in FRACTIONS:
             require(0 <= value <= 1, f"{flag} must be from 0 to 1, got {value}.")
     require(args.end_e <= args.start_e, f"--end-e must be at most start-e ({args.start_e}), got {args.end_e}.")
-    require(not args.track, "--track is not available in this version; leave it out and use TensorBoard.")
-    require(not args.capture_video, "--capture-video is not available in this version; leave it out.")
     require(not args.upload_model, "--upload-model is not available in this version; leave it out.")
     require(
         not args.cuda or torch.cuda.is_available(),
@@ -156,15 +157,7 @@ class Environments:
 
 def make_envs(args: Args) -> Environments:
     """The environments, checked for what this algorithm can handle. Raises UsageError."""
-    try:
-        envs = Environments([gym.make(args.env_id) for _ in range(args.num_envs)])
-    except gym.error.UnregisteredEnv as error:
-        from mosaic_protocol.suggest import did_you_mean
-
-        hint = did_you_mean(args.env_id, gym.registry)
-        raise UsageError(f"There is no environment {args.env_id!r}{hint}") from error
-    except (gym.error.Error, ImportError) as error:
-        raise UsageError(f"{args.env_id} cannot be made here: {' '.join(str(error).split())}") from error
+    envs = Environments([make_env(args.env_id, record=args.capture_video and n == 0) for n in range(args.num_envs)])
     action_space, observation_space = envs.single_action_space, envs.single_observation_space
     others = "sac_continuous_action, td3_continuous_action or ppo_continuous_action"
     require(
@@ -289,7 +282,7 @@ class Collector:
         assert isinstance(space, gym.spaces.Discrete)
         self.action_count, self.first_action = int(space.n), int(space.start)
         self.envs, self.session, self.buffer = envs.envs, session, buffer
-        self.random = np.random.default_rng(seed)
+        self.random = np.random.default_rng((seed, 1))  # not the stream that seeds the first environment
         self.global_step = 0
         first_observations = [env.reset(seed=seed + number)[0] for number, env in enumerate(self.envs)]
         self.observation = np.array(first_observations, dtype=np.float32).reshape(len(self.envs), -1)
@@ -462,8 +455,8 @@ def train(args: Args, envs: Environments, session: TrainingSession) -> None:
     def save(*, required: bool) -> int:
         learner.require_finite()
         step = collector.global_step
-        path = session.save_checkpoint(step, *state.capture(), spaces, required=required)
-        if path is not None and args.save_buffer:
+        session.save_checkpoint(step, *state.capture(), spaces, required=required)
+        if args.save_buffer:
             print(f"The checkpoint at step {step:,} includes the replay buffer: {buffer}.", flush=True)
         return step
 
@@ -471,6 +464,7 @@ def train(args: Args, envs: Environments, session: TrainingSession) -> None:
     rows_needed = min(args.learning_starts, buffer.capacity)  # counts after a resume without the buffer
     if args.learning_starts >= steps:
         print(f"Nothing will be learned: --learning-starts is {args.learning_starts:,}, the run ends before.")
+    session.record(envs)
     session.begin(steps)
     layers = q_network.arrays()
     while collector.global_step < steps:

@@ -18,6 +18,7 @@ import random
 import sys
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -30,6 +31,7 @@ from torch import Tensor, nn
 
 from cleanrl_worker.arguments import parse
 from cleanrl_worker.checkpoints import CheckpointError, describe_space
+from cleanrl_worker.environments import make_env
 from cleanrl_worker.session import TrainingSession, UsageError
 from cleanrl_worker.training_state import TrainingState
 
@@ -49,13 +51,13 @@ class Args:
     cuda: bool = False
     """Train on the GPU; for networks this small the CPU is usually faster."""
     track: bool = False
-    """Send the run to Weights & Biases (not available in this version)."""
+    """Send the run to Weights & Biases; without a key it is kept on disk, to be sent later."""
     wandb_project_name: str = "cleanRL"
     """Project that a tracked run belongs to."""
     wandb_entity: str | None = None
     """Team or user that owns the project of a tracked run."""
     capture_video: bool = False
-    """Record videos of the agent (not available in this version)."""
+    """Record short videos of the first environment."""
     save_model: bool = False
     """Understood for CleanRL's sake; the last checkpoint always holds the networks."""
     upload_model: bool = False
@@ -102,6 +104,8 @@ class Args:
     """CPU threads for PyTorch; more than one slows networks this small down."""
     checkpoint_every: int = 100_000
     """Environment steps between checkpoints; 0 writes only the one at the end."""
+    checkpoint_keep: int = 3
+    """Newest checkpoints to keep besides the best one; 0 keeps all."""
     resume: str | None = None
     """Checkpoint to go on from, exactly as if the run had never stopped; flags not given are as they were."""
     warm_start: str | None = None
@@ -109,7 +113,7 @@ class Args:
 
 
 COUNTS = ("total_timesteps", "num_envs", "num_steps", "num_minibatches", "update_epochs", "torch_threads")
-NOT_NEGATIVE = ("seed", "checkpoint_every", "ent_coef", "vf_coef")
+NOT_NEGATIVE = ("seed", "checkpoint_every", "checkpoint_keep", "ent_coef", "vf_coef")
 POSITIVE = ("learning_rate", "clip_coef", "max_grad_norm", "target_kl")
 FRACTIONS = ("gamma", "gae_lambda")
 
@@ -131,8 +135,6 @@ def check(args: Args) -> None:
         args.num_minibatches <= rows,
         f"--num-minibatches must be at most num-envs times num-steps ({rows}), got {args.num_minibatches}.",
     )
-    require(not args.track, "--track is not available in this version; leave it out and use TensorBoard.")
-    require(not args.capture_video, "--capture-video is not available in this version; leave it out.")
     require(not args.upload_model, "--upload-model is not available in this version; leave it out.")
     require(
         not args.cuda or torch.cuda.is_available(),
@@ -151,19 +153,11 @@ def make_envs(args: Args) -> SyncVectorEnv:
     SAME_STEP: a finished environment is reset within the step that finished it, so every row of a rollout is
     a real transition, and the observation the episode ended in arrives as `final_obs`.
     """
-    try:
-        envs = SyncVectorEnv(
-            [lambda: gym.make(args.env_id) for _ in range(args.num_envs)],
-            copy=False,
-            autoreset_mode=AutoresetMode.SAME_STEP,
-        )
-    except gym.error.UnregisteredEnv as error:
-        from mosaic_protocol.suggest import did_you_mean
-
-        hint = did_you_mean(args.env_id, gym.registry)
-        raise UsageError(f"There is no environment {args.env_id!r}{hint}") from error
-    except (gym.error.Error, ImportError) as error:
-        raise UsageError(f"{args.env_id} cannot be made here: {' '.join(str(error).split())}") from error
+    envs = SyncVectorEnv(
+        [partial(make_env, args.env_id, record=args.capture_video and n == 0) for n in range(args.num_envs)],
+        copy=False,
+        autoreset_mode=AutoresetMode.SAME_STEP,
+    )
     action_space, observation_space = envs.single_action_space, envs.single_observation_space
     require(
         isinstance(action_space, gym.spaces.Box),
@@ -590,6 +584,7 @@ def train(args: Args, envs: SyncVectorEnv, session: TrainingSession) -> None:
         session.save_checkpoint(collector.global_step, *state.capture(), spaces, required=required)
         progress.saved_at = collector.global_step
 
+    session.record(envs)
     session.begin(steps * args.num_envs)
     while (done := progress.iteration * args.num_steps) < steps:
         if args.anneal_lr:

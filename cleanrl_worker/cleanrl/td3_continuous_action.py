@@ -17,6 +17,7 @@ import random
 import sys
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -28,6 +29,7 @@ from torch import Tensor, nn
 
 from cleanrl_worker.arguments import parse
 from cleanrl_worker.checkpoints import CheckpointError, describe_space
+from cleanrl_worker.environments import make_env
 from cleanrl_worker.session import TrainingSession, UsageError
 from cleanrl_worker.training_state import TrainingState
 
@@ -47,13 +49,13 @@ class Args:
     cuda: bool = False
     """Train on the GPU; for networks this small the CPU is often as fast."""
     track: bool = False
-    """Send the run to Weights & Biases (not available in this version)."""
+    """Send the run to Weights & Biases; without a key it is kept on disk, to be sent later."""
     wandb_project_name: str = "cleanRL"
     """Project that a tracked run belongs to."""
     wandb_entity: str | None = None
     """Team or user that owns the project of a tracked run."""
     capture_video: bool = False
-    """Record videos of the agent (not available in this version)."""
+    """Record short videos of the first environment."""
     save_model: bool = False
     """Understood for CleanRL's sake; the last checkpoint always holds the networks."""
     upload_model: bool = False
@@ -92,6 +94,8 @@ class Args:
     """CPU threads for PyTorch; more than one slows networks this small down."""
     checkpoint_every: int = 100_000
     """Environment steps between checkpoints; 0 writes only the one at the end."""
+    checkpoint_keep: int = 3
+    """Newest checkpoints to keep besides the best one; 0 keeps all."""
     save_buffer: bool = True
     """Keep the replay buffer in checkpoints; without it a resumed run fills it anew."""
     resume: str | None = None
@@ -101,7 +105,15 @@ class Args:
 
 
 COUNTS = ("total_timesteps", "num_envs", "buffer_size", "batch_size", "policy_frequency", "torch_threads")
-NOT_NEGATIVE = ("seed", "checkpoint_every", "learning_starts", "policy_noise", "exploration_noise", "noise_clip")
+NOT_NEGATIVE = (
+    "seed",
+    "checkpoint_every",
+    "checkpoint_keep",
+    "learning_starts",
+    "policy_noise",
+    "exploration_noise",
+    "noise_clip",
+)
 POSITIVE = ("learning_rate",)
 FRACTIONS = ("gamma", "tau")
 
@@ -122,8 +134,6 @@ def check(args: Args) -> None:
         args.num_envs <= args.buffer_size,
         f"--buffer-size must be at least num-envs ({args.num_envs}), got {args.buffer_size}.",
     )
-    require(not args.track, "--track is not available in this version; leave it out and use TensorBoard.")
-    require(not args.capture_video, "--capture-video is not available in this version; leave it out.")
     require(not args.upload_model, "--upload-model is not available in this version; leave it out.")
     require(
         not args.cuda or torch.cuda.is_available(),
@@ -142,19 +152,11 @@ def make_envs(args: Args) -> SyncVectorEnv:
     SAME_STEP: a finished environment is reset within the step that finished it, so every step is a real
     transition, and the observation the episode ended in arrives as `final_obs`.
     """
-    try:
-        envs = SyncVectorEnv(
-            [lambda: gym.make(args.env_id) for _ in range(args.num_envs)],
-            copy=False,
-            autoreset_mode=AutoresetMode.SAME_STEP,
-        )
-    except gym.error.UnregisteredEnv as error:
-        from mosaic_protocol.suggest import did_you_mean
-
-        hint = did_you_mean(args.env_id, gym.registry)
-        raise UsageError(f"There is no environment {args.env_id!r}{hint}") from error
-    except (gym.error.Error, ImportError) as error:
-        raise UsageError(f"{args.env_id} cannot be made here: {' '.join(str(error).split())}") from error
+    envs = SyncVectorEnv(
+        [partial(make_env, args.env_id, record=args.capture_video and n == 0) for n in range(args.num_envs)],
+        copy=False,
+        autoreset_mode=AutoresetMode.SAME_STEP,
+    )
     actions, observations = envs.single_action_space, envs.single_observation_space
     require(
         isinstance(actions, gym.spaces.Box),
@@ -489,8 +491,8 @@ def train(args: Args, envs: SyncVectorEnv, session: TrainingSession) -> None:
 
     def save(*, required: bool) -> int:
         learner.require_finite()
-        path = session.save_checkpoint(player.global_step, *state.capture(), spaces, required=required)
-        if path is not None and args.save_buffer:
+        session.save_checkpoint(player.global_step, *state.capture(), spaces, required=required)
+        if args.save_buffer:
             size = replay.kept.nbytes / 1e6
             print(f"The checkpoint at step {player.global_step:,} holds {replay.filled:,} transitions, {size:,.1f} MB.")
         return player.global_step
@@ -500,6 +502,7 @@ def train(args: Args, envs: SyncVectorEnv, session: TrainingSession) -> None:
     if args.learning_starts >= steps:
         said = f"Nothing will be learned: --learning-starts is {args.learning_starts:,}, the run ends before"
         print(f"{said}; --learning-starts {steps // 20} would do.")
+    session.record(envs)
     session.begin(steps)
     while player.global_step < steps:
         session.safe_point(player.global_step)

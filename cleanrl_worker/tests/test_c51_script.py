@@ -57,7 +57,7 @@ CLEANRL_DEFAULTS = {
     "learning_starts": 10_000,
     "train_frequency": 10,
 }
-OURS = {"cuda", "torch_threads", "checkpoint_every", "save_buffer", "resume", "warm_start"}
+OURS = {"cuda", "torch_threads", "checkpoint_every", "checkpoint_keep", "save_buffer", "resume", "warm_start"}
 EPISODE_TAGS = {"charts/episodic_return", "charts/episodic_length", "charts/epsilon"}
 UPDATE_TAGS = {"charts/SPS", "losses/loss", "losses/q_values"}
 SHORT = ["--total-timesteps", "1500", "--learning-starts", "200", "--buffer-size", "400", "--batch-size", "16"]
@@ -97,8 +97,6 @@ BAD_FLAGS = [
     (["--v-min", "100"], "--v-min must be less than v-max (100.0), got 100.0."),
     (["--exploration-fraction", "-0.1"], "--exploration-fraction must be from 0 to 1, got -0.1."),
     (["--start-e", "0.01"], "--end-e must be at most start-e (0.01), got 0.05."),
-    (["--track"], "--track is not available in this version; leave it out and use TensorBoard."),
-    (["--capture-video"], "--capture-video is not available in this version; leave it out."),
     (["--upload-model"], "--upload-model is not available in this version; leave it out."),
     (["--env-id", "Pendulum-v1"], CONTINUOUS),
     (["--env-id", "FrozenLake-v1"], "c51 needs a Box observation space; FrozenLake-v1 has Discrete(16)."),

@@ -15,6 +15,7 @@ import torch
 
 from cleanrl_worker import checkpoints
 from cleanrl_worker.checkpoints import CheckpointError
+from mosaic_protocol import checkpoint_manifest
 
 TENSORS = {"actor.0.weight": torch.arange(12.0).reshape(3, 4), "steps": torch.tensor(7)}
 
@@ -107,7 +108,7 @@ def test_a_missing_file_is_named(tmp_path: Path, missing: str) -> None:
 
 def test_a_newer_format_is_refused_with_both_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = save(tmp_path)
-    monkeypatch.setattr(checkpoints, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr(checkpoint_manifest, "SCHEMA_VERSION", 2)
     with pytest.raises(CheckpointError, match="has format 1, this version of MOSAIC reads 2"):
         checkpoints.load(path)
 

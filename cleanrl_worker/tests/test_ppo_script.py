@@ -135,7 +135,14 @@ def logged_rows(run_dir: Path) -> list[tuple[int, dict[str, float]]]:
 def test_flags_and_defaults_are_those_of_cleanrl() -> None:
     ours = dataclasses.asdict(ppo.Args())
     assert {name: ours[name] for name in CLEANRL_DEFAULTS} == CLEANRL_DEFAULTS
-    assert set(ours) - set(CLEANRL_DEFAULTS) == {"cuda", "torch_threads", "checkpoint_every", "resume", "warm_start"}
+    assert set(ours) - set(CLEANRL_DEFAULTS) == {
+        "cuda",
+        "torch_threads",
+        "checkpoint_every",
+        "checkpoint_keep",
+        "resume",
+        "warm_start",
+    }
 
 
 BAD_FLAGS = [
@@ -151,8 +158,6 @@ BAD_FLAGS = [
         ["--num-envs", "1", "--num-steps", "3"],
         "--num-minibatches must be at most num-envs times num-steps (3), got 4.",
     ),
-    (["--track"], "--track is not available in this version; leave it out and use TensorBoard."),
-    (["--capture-video"], "--capture-video is not available in this version; leave it out."),
     (
         ["--env-id", "Pendulum-v1"],
         "ppo needs a discrete action space; Pendulum-v1 has Box(1,). Try ppo_continuous_action.",

@@ -41,7 +41,7 @@ CLEANRL_DEFAULTS = {
     "alpha": 0.2,
     "autotune": True,
 }
-OURS = {"cuda", "torch_threads", "checkpoint_every", "save_buffer", "resume", "warm_start"}
+OURS = {"cuda", "torch_threads", "checkpoint_every", "checkpoint_keep", "save_buffer", "resume", "warm_start"}
 UPDATE_TAGS = {
     "charts/SPS",
     "losses/qf1_values",
@@ -154,8 +154,6 @@ BAD_FLAGS = [
     (["--policy-lr", "0"], "--policy-lr must be more than 0, got 0.0."),
     (["--tau", "1.5"], "--tau must be from 0 to 1, got 1.5."),
     (["--num-envs", "3", "--buffer-size", "2"], "--buffer-size must be at least num-envs (3), got 2."),
-    (["--track"], "--track is not available in this version; leave it out and use TensorBoard."),
-    (["--capture-video"], "--capture-video is not available in this version; leave it out."),
     (
         ["--env-id", "CartPole-v1"],
         "sac_continuous_action needs a continuous action space; CartPole-v1 has Discrete(2). Try ppo, dqn or c51.",

@@ -22,6 +22,7 @@ import torch
 from cleanrl_worker import checkpoints, control, session
 from cleanrl_worker.cleanrl import ppo
 from cleanrl_worker.session import TrainingSession, UsageError
+from cleanrl_worker.training_state import TrainingState
 from mosaic_protocol import events
 from mosaic_protocol.outbox import OutboxReader
 
@@ -45,8 +46,8 @@ with TrainingSession.open({"env_id": "Toy-v0", "exp_name": "toy", "seed": 1}, al
 """
 STUCK = """
 import threading
-from cleanrl_worker import session
-session.SUPERVISOR_GONE_GRACE_SECONDS = 0.1
+from cleanrl_worker import session, supervisor_link
+supervisor_link.SUPERVISOR_GONE_GRACE_SECONDS = 0.1
 with session.TrainingSession.open({"env_id": "Toy-v0"}, algo="toy") as opened:
     opened.begin(10**12)
     threading.Event().wait()
@@ -317,6 +318,46 @@ def test_a_stop_after_the_last_step_changes_nothing(end: SupervisorEnd) -> None:
     assert [message["at"] for message in end.heard_by_the_end()] == ["ready", "checkpoint", "done"]
 
 
+def test_checkpoints_that_are_turned_off_are_not_written(
+    end: SupervisorEnd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(control.CHECKPOINTS_VARIABLE, "0")
+    with opened() as current:
+        end.tell("go")
+        current.begin(100)
+        assert current.save_checkpoint(100, {"weight": torch.ones(2)}) is None
+    assert [message["at"] for message in end.heard_by_the_end()] == ["ready", "done"]
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_a_checkpoint_tells_how_the_run_did_and_where_it_comes_from(end: SupervisorEnd, tmp_path: Path) -> None:
+    origin = checkpoints.save(
+        tmp_path / "first" / "checkpoints",
+        algo="ppo",
+        env_id="CartPole-v1",
+        step=7,
+        tensors={"net.bias": torch.ones(2)},
+    )
+    network = torch.nn.Linear(1, 2)
+    state = TrainingState()
+    state.module("net", torch.nn.ParameterDict({"bias": network.bias}))
+    with opened() as current:
+        current.restore(state, None, str(origin))
+        end.tell("go")
+        current.begin(100)
+        for value in (10.0, 30.0):
+            current.scalars(50, {"charts/episodic_return": value})
+        path = current.save_checkpoint(100, *state.capture())
+    assert path is not None
+    manifest = checkpoints.read_manifest(path)
+    assert (manifest.metrics["episodes"], manifest.metrics["mean_return"]) == (2, 20.0)
+    assert manifest.lineage == {
+        "kind": "warm_start",
+        "checkpoint": "first/step-000000000007",
+        "sha256": checkpoints.read_manifest(origin).tensor_sha256,
+    }
+
+
 def test_a_stop_ends_a_pause(end: SupervisorEnd) -> None:
     with opened() as current:
         end.tell("pause", "go")
@@ -506,9 +547,9 @@ def test_a_name_from_outside_cannot_leave_the_runs_directory(by_hand: Path) -> N
 def test_progress_tells_steps_speed_and_recent_return(by_hand: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with opened() as current:
         current.begin(5000)
-        assert current._progress is not None
         for step, value in ((100, 10.0), (200, 30.0)):
-            current._progress.note(step, {"charts/episodic_return": value}, seconds=step / 20)
+            current._episodes.note(step, value)
+            current._progress.note(step, seconds=step / 20)
     assert capsys.readouterr().out.splitlines()[1:] == [
         "200 of 5,000 steps, 20 a second, return 20.0 (mean of the last 2 episodes)"
     ]

@@ -43,7 +43,7 @@ CLEANRL_DEFAULTS = {
     "policy_frequency": 2,
     "noise_clip": 0.5,
 }
-OURS = {"cuda", "torch_threads", "checkpoint_every", "save_buffer", "resume", "warm_start"}
+OURS = {"cuda", "torch_threads", "checkpoint_every", "checkpoint_keep", "save_buffer", "resume", "warm_start"}
 UPDATE_TAGS = {
     "charts/SPS",
     "losses/qf1_values",
@@ -153,8 +153,6 @@ BAD_FLAGS = [
     (["--learning-rate", "nan"], "--learning-rate must be more than 0, got nan."),
     (["--tau", "1.5"], "--tau must be from 0 to 1, got 1.5."),
     (["--num-envs", "3", "--buffer-size", "2"], "--buffer-size must be at least num-envs (3), got 2."),
-    (["--track"], "--track is not available in this version; leave it out and use TensorBoard."),
-    (["--capture-video"], "--capture-video is not available in this version; leave it out."),
     (["--upload-model"], "--upload-model is not available in this version; leave it out."),
     (
         ["--env-id", "CartPole-v1"],

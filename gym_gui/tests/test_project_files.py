@@ -138,7 +138,7 @@ class Steps:
 def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
     steps = Steps()
     monkeypatch.setattr(setup_environment, "run_logged", steps.run)
-    monkeypatch.setattr(setup_environment, "offer_faketime", lambda: None)
+    monkeypatch.setattr(setup_environment, "offer_test_libraries", lambda: None)
     return steps
 
 
@@ -167,7 +167,7 @@ def test_a_second_setup_does_nothing(steps: Steps, home: setup_environment.Home)
 def test_the_demo_environment_is_not_taken_for_the_dev_one(steps: Steps, home: setup_environment.Home) -> None:
     setup_environment.set_up(home, "demo")
     setup_environment.set_up(home, "dev")
-    assert steps.commands[-1][-1] == ".[cleanrl,dev]"
+    assert steps.commands[-1][-1] == f".[{','.join(setup_environment.EXTRAS['dev'])}]"
     assert steps.made_environments() == 1
 
 

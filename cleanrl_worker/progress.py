@@ -1,0 +1,38 @@
+"""A short line now and then: for whoever started a script by hand, and for the log of a supervised one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from cleanrl_worker.episode_digest import EpisodeDigest
+
+_SECONDS_ON_A_TERMINAL = 2.0
+_SECONDS_IN_A_FILE = 10.0
+
+
+class ProgressLine:
+    """Belongs to the training thread."""
+
+    def __init__(self, episodes: EpisodeDigest) -> None:
+        self._episodes = episodes
+        self._every_seconds = _SECONDS_ON_A_TERMINAL if sys.stdout.isatty() else _SECONDS_IN_A_FILE
+        self._next_at = self._every_seconds
+        self._total_steps = self._first_step = 0
+
+    def begin(self, first_step: int, total_steps: int, run_dir: Path) -> None:
+        self._first_step, self._total_steps = first_step, total_steps
+        since = f" from step {first_step:,} on" if first_step else ""
+        print(f"Training for {total_steps:,} steps{since}; files go to {run_dir}", flush=True)
+
+    def note(self, step: int, seconds: float) -> None:
+        if seconds >= self._next_at:
+            self._next_at = seconds + self._every_seconds
+            self._print(step, seconds)
+
+    def _print(self, step: int, seconds: float) -> None:
+        speed = (step - self._first_step) / seconds
+        line = f"{step:,} of {self._total_steps:,} steps, {speed:,.0f} a second"
+        if recent := self._episodes.recent:
+            line += f", return {self._episodes.mean_return:.1f} (mean of the last {len(recent)} episodes)"
+        print(line, flush=True)
