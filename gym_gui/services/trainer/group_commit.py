@@ -3,6 +3,8 @@
 SQLite allows one writer; an fsync costs milliseconds. So every write is an operation handed to the writing thread,
 which runs all that wait in one transaction and answers each after the commit. An operation that raises is rolled back
 alone.
+
+On a full disk everything is refused, except that an operation called essential may use a reserve that was kept back.
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from gym_gui.services.trainer.disk_reserve import DiskReserve
 from gym_gui.services.trainer.errors import RegistryCorruptError, StorageFullError, WorldError
 
 T = TypeVar("T")
@@ -42,25 +46,40 @@ def _quoted(path: Path) -> str:
     return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
+@dataclass(frozen=True)
+class _Write:
+    """An operation that waits for its commit."""
+
+    operation: Operation
+    future: Future[Any]
+    essential: bool
+
+
 class GroupCommitter:
     """Owns the writing connection of one database file. Thread-safe."""
 
-    def __init__(self, path: Path, migrations: list[Migration], *, synchronous: str) -> None:
+    def __init__(
+        self, path: Path, migrations: list[Migration], *, synchronous: str, reserve: DiskReserve | None = None
+    ) -> None:
         self.path = path
-        self._pending: queue.SimpleQueue[tuple[Operation, Future[Any]] | None] = queue.SimpleQueue()
+        self._pending: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
         self._closed = threading.Event()
+        self._reserve, self._reserve_given_up = reserve, False
         path.parent.mkdir(parents=True, exist_ok=True)
+        if reserve is not None:
+            reserve.hold()
         self._connection = _open_checked(path, synchronous, migrations)
         self._thread = threading.Thread(target=self._work, name=f"writer-{path.stem}", daemon=True)
         self._thread.start()
 
-    def submit(self, operation: Callable[[sqlite3.Connection], T]) -> Future[T]:
-        """Run an operation in the next transaction; the future is done after its commit."""
+    def submit(self, operation: Callable[[sqlite3.Connection], T], *, essential: bool = False) -> Future[T]:
+        """Run an operation in the next transaction; the future is done after its commit. An operation may run twice,
+        the first time in vain."""
         future: Future[T] = Future()
         if self._closed.is_set():
             future.set_exception(WorldError(f"{self.path} is closed: the daemon is leaving"))
         else:
-            self._pending.put((operation, future))
+            self._pending.put(_Write(operation, future, essential))
         return future
 
     def close(self) -> None:
@@ -75,39 +94,54 @@ class GroupCommitter:
             batch = [first]
             ending = self._collect(batch)
             # From here on a caller that hangs up can no longer cancel its write: it is either skipped or committed.
-            self._commit([item for item in batch if item[1].set_running_or_notify_cancel()])
+            self._commit([write for write in batch if write.future.set_running_or_notify_cancel()])
             if ending:
                 return
 
-    def _collect(self, batch: list[tuple[Operation, Future[Any]]]) -> bool:
+    def _collect(self, batch: list[_Write]) -> bool:
         """Take what else waits; True when the end was among it."""
         while len(batch) < _MOST_PER_COMMIT:
             try:
-                item = self._pending.get_nowait()
+                write = self._pending.get_nowait()
             except queue.Empty:
                 return False
-            if item is None:
+            if write is None:
                 return True
-            batch.append(item)
+            batch.append(write)
         return False
 
-    def _commit(self, batch: list[tuple[Operation, Future[Any]]]) -> None:
-        answers: list[tuple[Future[Any], Any, BaseException | None]] = []
+    def _commit(self, batch: list[_Write]) -> None:
+        problem = self._try_to_commit(batch)
+        essential = [write for write in batch if write.essential]
+        if isinstance(problem, StorageFullError) and essential and self._give_up_reserve():
+            _refuse([write for write in batch if not write.essential], problem)
+            batch, problem = essential, self._try_to_commit(essential)
+        if problem is not None:
+            _refuse(batch, problem)
+        elif self._reserve is not None and self._reserve_given_up:
+            self._reserve.hold()
+
+    def _give_up_reserve(self) -> bool:
+        if self._reserve is None or not self._reserve.release():
+            return False
+        self._reserve_given_up = True
+        return True
+
+    def _try_to_commit(self, batch: list[_Write]) -> WorldError | None:
+        """Commit and answer everybody, or roll back, answer nobody and say why."""
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            for operation, future in batch:
-                answers.append((future, *self._run_alone(operation)))
+            answers = [(write.future, *self._run_alone(write.operation)) for write in batch]
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
             self._roll_back()
-            for _, future in batch:
-                future.set_exception(translate(error, self.path))
-            return
+            return translate(error, self.path)
         for future, result, problem in answers:
             if problem is None:
                 future.set_result(result)
             else:
                 future.set_exception(problem)
+        return None
 
     def _run_alone(self, operation: Operation) -> tuple[Any, BaseException | None]:
         """One operation in a savepoint of its own. A storage error (no space, damage) concerns all and is raised."""
@@ -127,6 +161,11 @@ class GroupCommitter:
         if self._connection.in_transaction:
             with suppress(sqlite3.Error):  # the writing thread must live on; the next BEGIN tells if this did not work
                 self._connection.execute("ROLLBACK")
+
+
+def _refuse(batch: list[_Write], problem: WorldError) -> None:
+    for write in batch:
+        write.future.set_exception(type(problem)(*problem.args))  # one each: whoever raises it adds its traceback
 
 
 def translate(error: sqlite3.Error, path: Path) -> WorldError:

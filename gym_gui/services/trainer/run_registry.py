@@ -20,6 +20,7 @@ from pathlib import Path
 
 import msgspec
 
+from gym_gui.services.trainer.disk_reserve import DiskReserve
 from gym_gui.services.trainer.errors import RefusedError, UnknownRunError
 from gym_gui.services.trainer.group_commit import GroupCommitter, Migration, connect
 from gym_gui.services.trainer.lifecycle import Transition
@@ -107,7 +108,8 @@ class RunRegistry:
     """See the module's contract."""
 
     def __init__(self, path: Path) -> None:
-        self._writer = GroupCommitter(path, MIGRATIONS, synchronous="FULL")
+        reserve = DiskReserve(path.with_name("reserve"))
+        self._writer = GroupCommitter(path, MIGRATIONS, synchronous="FULL", reserve=reserve)
         self._reader = connect(path, read_only=True)
         self._reading = threading.Lock()
 
@@ -146,7 +148,7 @@ class RunRegistry:
             _write_run(connection, stored, new=False)
             return stored
 
-        return self._writer.submit(operation)
+        return self._writer.submit(operation, essential=True)
 
     def remove(self, run_id: str) -> Future[None]:
         """Forget a run altogether."""
@@ -155,7 +157,7 @@ class RunRegistry:
             for table in ("runs", "transitions", "requests"):
                 connection.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
 
-        return self._writer.submit(operation)
+        return self._writer.submit(operation, essential=True)
 
     # ---- reading -------------------------------------------------------------------------------------------------
 

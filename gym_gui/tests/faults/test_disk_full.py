@@ -92,6 +92,24 @@ def test_a_run_that_ends_on_a_full_disk_loses_no_word(
 
 
 @on_a_small_disk
+def test_a_run_can_be_stopped_on_a_full_disk(disk: SmallDisk, make_daemon: Callable[..., DaemonProcess]) -> None:
+    daemon = make_daemon(home=disk.mount() / "home").start()
+    live = daemon.submit(total_timesteps=10**6, step_seconds=0.01)
+    daemon.wait_state(live, "EXEC")
+    disk.fill()
+    _, refusal = submitted_until_refused(daemon)
+    assert refusal.status == "RESOURCE_EXHAUSTED"
+    daemon.client.cancel(live, "it fills the disk")
+    run = daemon.wait_over(live)
+    assert run.outcome == "canceled" and "it fills the disk" in run.reason
+
+    disk.free()
+    reserve = daemon.paths.registry_db.with_name("reserve")
+    wait_for("space", lambda: daemon.submit(name="later", cpus=8))
+    wait_for("the reserve to be held again", reserve.exists)
+
+
+@on_a_small_disk
 def test_a_daemon_leaves_and_comes_back_on_a_full_disk(
     disk: SmallDisk, make_daemon: Callable[..., DaemonProcess], tmp_path: Path
 ) -> None:
