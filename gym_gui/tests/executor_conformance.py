@@ -40,7 +40,17 @@ PROBE = Path(__file__).resolve().parent / "support"
 HANG_GUARD = 60.0
 AT_ONCE = 10.0
 """Far less than any probe lives; only to tell "at once" from "when it ends"."""
-RELATIVES = ("child", "bare_child", "session", "orphan", "orphan_session", "fork", "fork_session", "stopped")
+RELATIVES = (
+    "child",
+    "bare_child",
+    "session",
+    "orphan",
+    "orphan_session",
+    "fork",
+    "fork_session",
+    "daemonized",
+    "stopped",
+)
 
 ENDINGS = {
     "leave 0": 0,

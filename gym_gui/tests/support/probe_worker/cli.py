@@ -130,14 +130,16 @@ def _program(kind: str, *, orphan: bool = False, **options: object) -> None:
         os._exit(0)
 
 
-def _fork(kind: str, *, new_session: bool) -> None:
-    """A grandchild whose parent is gone, and which executes nothing."""
+def _fork(kind: str, *, new_session: bool, let_go: bool = False) -> None:
+    """A grandchild whose parent is gone, and which executes nothing; one that lets go keeps no file open either."""
     if os.fork() > 0:
         return
     if new_session:
         os.setsid()
     if os.fork() == 0:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if let_go:
+            os.closerange(0, 4096)
         _note(kind)
         _wait_to_be_ended()
     os._exit(0)
@@ -160,6 +162,7 @@ _RELATIVES: dict[str, Callable[[], None]] = {
     "orphan_session": lambda: _program("orphan_session", orphan=True, start_new_session=True),
     "fork": lambda: _fork("fork", new_session=False),
     "fork_session": lambda: _fork("fork_session", new_session=True),
+    "daemonized": lambda: _fork("daemonized", new_session=True, let_go=True),
     "stopped": _stopped,
 }
 KINDS = tuple(_RELATIVES)
