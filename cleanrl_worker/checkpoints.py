@@ -11,6 +11,7 @@ removes. One process writes a directory of checkpoints; any number may read. Not
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import uuid
@@ -57,6 +58,8 @@ __all__ = [
 ]
 
 _TEMPORARY_MARK = ".unfinished-"
+_MOST_BOUNDS = 512
+"""Of a picture the bounds of every pixel would say nothing."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +164,8 @@ def describe_space(space: Any) -> dict[str, Any]:
         described["shape"] = [int(extent) for extent in space.shape]
     if space.dtype is not None:
         described["dtype"] = str(space.dtype)
+    if described["type"] == "Box" and space.is_bounded() and math.prod(space.shape) <= _MOST_BOUNDS:
+        described |= {"low": space.low.reshape(-1).tolist(), "high": space.high.reshape(-1).tolist()}
     for key in ("n", "start"):
         if isinstance(count := getattr(space, key, None), Integral):
             described[key] = int(count)

@@ -1,8 +1,8 @@
 """The inner state of environments, so that a resumed run goes on in the very episode it was stopped in.
 
 Works by looking: every layer of an environment (vector environment, wrappers, the environment itself) keeps its state
-in attributes, and those that are plain are kept. An environment whose state lies elsewhere, as in a simulator written
-in C, is told apart, and a run resumed with it starts its episodes anew.
+in attributes, and those that are plain are kept. So is the state of the simulators that :mod:`simulator_state` knows.
+An environment whose state lies elsewhere is told apart, and a run resumed with it starts its episodes anew.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from cleanrl_worker import simulator_state
 from cleanrl_worker.plain_state import NotPlainError, Tensors, assign, decode, encode
 
 # What layers hold besides state: how they were made, and how they draw.
@@ -41,6 +42,8 @@ def capture(envs: Any, tensors: Tensors) -> dict[str, Any]:
     missing: list[str] = []
     for name, layer in layers(envs):
         found[name] = {"type": type(layer).__name__, "state": _layer_state(name, layer, tensors, missing)}
+        if simulator_state.holds_simulator(layer):
+            found[name]["simulator"] = encode(simulator_state.capture(layer), f"envs.{name}.simulator", tensors)
     return {"layers": found, "complete": not missing, "missing": missing[:10]}
 
 
@@ -53,12 +56,15 @@ def restore(envs: Any, content: dict[str, Any], tensors: Tensors) -> None:
     for name, layer in present.items():
         for attribute, value in kept[name]["state"].items():
             assign(layer, attribute, decode(value, tensors))
+        if "simulator" in kept[name]:
+            simulator_state.restore(layer, decode(kept[name]["simulator"], tensors))
 
 
 def _layer_state(name: str, layer: Any, tensors: Tensors, missing: list[str]) -> dict[str, Any]:
     state: dict[str, Any] = {}
+    in_simulator = simulator_state.names(layer)
     for attribute, value in vars(layer).items():
-        if _is_state(attribute, value):
+        if attribute not in in_simulator and _is_state(attribute, value):
             try:
                 state[attribute] = encode(value, f"envs.{name}.{attribute}", tensors)
             except NotPlainError:

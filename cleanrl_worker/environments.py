@@ -11,8 +11,10 @@ from cleanrl_worker.session import UsageError
 
 def make_env(env_id: str, *, record: bool = False, render_mode: str | None = None) -> gym.Env[Any, Any]:
     """The environment, ready to be recorded when that is asked for. Raises UsageError."""
+    render_mode = "rgb_array" if record else render_mode
     try:
-        env = gym.make(env_id, render_mode="rgb_array" if record else render_mode)
+        # An environment that cannot render need not know the word.
+        env = gym.make(env_id) if render_mode is None else gym.make(env_id, render_mode=render_mode)
     except gym.error.UnregisteredEnv as error:
         from mosaic_protocol.suggest import did_you_mean
 

@@ -18,10 +18,11 @@ class ProgressLine:
         self._episodes = episodes
         self._every_seconds = _SECONDS_ON_A_TERMINAL if sys.stdout.isatty() else _SECONDS_IN_A_FILE
         self._next_at = self._every_seconds
-        self._total_steps = self._first_step = 0
+        self._total_steps = self._first_step = self._last_step = 0
 
     def begin(self, first_step: int, total_steps: int, run_dir: Path) -> None:
-        self._first_step, self._total_steps = first_step, total_steps
+        self._first_step = self._last_step = first_step
+        self._total_steps = total_steps
         since = f" from step {first_step:,} on" if first_step else ""
         print(f"Training for {total_steps:,} steps{since}; files go to {run_dir}", flush=True)
 
@@ -30,8 +31,14 @@ class ProgressLine:
             self._next_at = seconds + self._every_seconds
             self._print(step, seconds)
 
+    def end(self, step: int, seconds: float) -> None:
+        """The last line, unless nothing happened since the one before it."""
+        if step > self._last_step:
+            self._print(step, seconds)
+
     def _print(self, step: int, seconds: float) -> None:
-        speed = (step - self._first_step) / seconds
+        self._last_step = step
+        speed = (step - self._first_step) / max(seconds, 1e-9)
         line = f"{step:,} of {self._total_steps:,} steps, {speed:,.0f} a second"
         if recent := self._episodes.recent:
             line += f", return {self._episodes.mean_return:.1f} (mean of the last {len(recent)} episodes)"

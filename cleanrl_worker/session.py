@@ -219,6 +219,7 @@ class TrainingSession:
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
         if not failed:
+            self._progress.end(self._step, self.seconds_running)
             self._tell(at="stopped" if self._stopped_early else "done", step=self._step)
         if self._supervisor is not None:
             self._supervisor.close()

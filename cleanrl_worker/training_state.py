@@ -42,6 +42,7 @@ class TrainingState:
 
     def __init__(self) -> None:
         self._modules: dict[str, torch.nn.Module] = {}
+        self._afterwards: list[Callable[[], None]] = []
         self._parts: dict[str, _Part] = {"random": _Part(_capture_random, _restore_random)}
 
     def module(self, name: str, module: torch.nn.Module) -> None:
@@ -66,20 +67,35 @@ class TrainingState:
 
         self._parts[name] = _Part(capture, restore)
 
-    def envs(self, name: str, envs: Any) -> None:
-        """The environments, down to the running episodes where they can be kept."""
-        self._parts[name] = _Part(
-            lambda tensors: env_state.capture(envs, tensors),
-            lambda content, tensors: env_state.restore(envs, content, tensors),
-        )
+    def envs(self, name: str, envs: Any, restart: Callable[[], None] | None = None) -> None:
+        """The environments, down to the running episodes where they can be kept.
+
+        Where they cannot, `restart` is called after everything else was put back: it has to begin new episodes.
+        """
+
+        def restore(content: Any, tensors: Tensors) -> None:
+            env_state.restore(envs, content, tensors)
+            if not content["complete"] and restart is not None:
+                print(
+                    f"Episodes begin anew: a checkpoint cannot hold {', '.join(dict.fromkeys(content['missing']))}.",
+                    flush=True,
+                )
+                self._afterwards.append(restart)
+
+        self._parts[name] = _Part(lambda tensors: env_state.capture(envs, tensors), restore)
 
     def capture(self) -> tuple[Tensors, dict[str, Any]]:
         """(tensors, JSON) of everything, as copies: training may go on while they are written."""
-        tensors: Tensors = {}
-        for name, module in self._modules.items():
-            kept = {f"{name}.{key}": value.detach().clone() for key, value in module.state_dict().items()}
-            tensors.update(kept)
+        tensors = self.module_tensors()
         return tensors, {name: part.capture(tensors) for name, part in self._parts.items()}
+
+    def module_tensors(self) -> Tensors:
+        """Copies of parameters and buffers alone, under the names that a warm start looks for."""
+        return {
+            f"{name}.{key}": value.detach().clone()
+            for name, module in self._modules.items()
+            for key, value in module.state_dict().items()
+        }
 
     def restore(self, tensors: Tensors, state: dict[str, Any]) -> None:
         """Put everything back. Raises :class:`StateMismatchError` before anything was changed."""
@@ -91,6 +107,8 @@ class TrainingState:
         self._load_modules(tensors)
         for name, part in self._parts.items():
             part.restore(state[name], tensors)
+        while self._afterwards:
+            self._afterwards.pop()()
 
     def warm_start(self, tensors: Tensors) -> None:
         """Take over parameters only. Raises :class:`StateMismatchError` before anything was changed."""

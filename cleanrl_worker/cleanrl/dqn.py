@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cleanrl_worker.arguments import parse
-from cleanrl_worker.checkpoints import CheckpointError, describe_space
+from cleanrl_worker.checkpoints import Checkpoint, CheckpointError, describe_space
 from cleanrl_worker.environments import make_env
+from cleanrl_worker.policies import Policy, fill, flat_rows, now_and_then_at_random
 from cleanrl_worker.session import TrainingSession, UsageError
 from cleanrl_worker.training_state import TrainingState
 
@@ -288,6 +289,11 @@ class Collector:
         self.observation = np.array(first_observations, dtype=np.float32).reshape(len(self.envs), -1)
         self.returns, self.lengths = [0.0] * len(self.envs), [0] * len(self.envs)
 
+    def restart(self) -> None:
+        """Begin new episodes in environments whose state a checkpoint could not hold."""
+        self.observation[:] = [np.asarray(env.reset()[0]).reshape(-1) for env in self.envs]
+        self.returns, self.lengths = [0.0] * len(self.envs), [0] * len(self.envs)
+
     def step(self, layers: Arrays, epsilon: float) -> None:
         """Act once in every environment, at random with probability `epsilon`, and store what happened."""
         self.global_step += len(self.envs)
@@ -448,7 +454,7 @@ def train(args: Args, envs: Environments, session: TrainingSession) -> None:
     state.attributes("learner", learner, *Learner.PARTS)
     state.attributes("collector", collector, *Collector.PARTS)
     state.attributes("buffer", buffer, "contents")
-    state.envs("envs", envs)
+    state.envs("envs", envs, collector.restart)
     session.restore(state, args.resume, args.warm_start)
     resumed_at = saved_at = collector.global_step
 
@@ -491,6 +497,33 @@ def train(args: Args, envs: Environments, session: TrainingSession) -> None:
             saved_at = save(required=False)
     if saved_at < collector.global_step or collector.global_step == 0:
         save(required=True)
+
+
+class TrainedNetwork:
+    """The network of a checkpoint, choosing actions; sampled means: at random as often as at the end of training."""
+
+    def __init__(self, q_network: QNetwork, action: dict[str, Any], epsilon: float) -> None:
+        self.layers, self.epsilon = q_network.arrays(), epsilon
+        self.action_count, self.first_action = action["n"], action["start"]
+
+    def act(self, observations: NDArray[Any], *, deterministic: bool, random: np.random.Generator) -> NDArray[np.int64]:
+        chosen = best_actions(self.layers, flat_rows(observations))
+        if not deterministic:
+            chosen = now_and_then_at_random(chosen, self.epsilon, self.action_count, random)
+        return chosen + self.first_action
+
+
+def load_policy(checkpoint: Checkpoint, args: Args) -> Policy:
+    """What a checkpoint learned, without environments. Raises CheckpointError when its tensors do not fit."""
+    observation, action = checkpoint.manifest.spaces["observation"], checkpoint.manifest.spaces["action"]
+    q_network = QNetwork(math.prod(observation["shape"]), action["n"])
+    fill(q_network, "q_network", checkpoint)
+    return TrainedNetwork(q_network, action, args.end_e)
+
+
+def make_evaluation_env(args: Args, render_mode: str | None = None) -> gym.Env[Any, Any]:
+    """One environment as training sees it. Raises UsageError."""
+    return make_env(args.env_id, render_mode=render_mode)
 
 
 def main() -> int:

@@ -30,8 +30,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cleanrl_worker.arguments import parse
-from cleanrl_worker.checkpoints import CheckpointError, describe_space
+from cleanrl_worker.checkpoints import Checkpoint, CheckpointError, describe_space
 from cleanrl_worker.environments import make_env
+from cleanrl_worker.policies import Policy, fill, flat_rows
 from cleanrl_worker.session import TrainingSession, UsageError
 from cleanrl_worker.training_state import TrainingState
 
@@ -213,6 +214,16 @@ class Rollout:
         # (step, environment, observation) where a time limit cut an episode off.
         self.cut_off: list[tuple[int, int, NDArray[np.float32]]] = []
 
+    def cut_off_all(self) -> None:
+        """End the running episodes at the last row, as a time limit would."""
+        last = self.filled - 1
+        if last >= 0:
+            running = ~(self.terminated[last] | self.truncated[last])
+            self.truncated[last] |= running
+            self.cut_off += [
+                (last, int(env), self.observations[self.filled, env].copy()) for env in np.flatnonzero(running)
+            ]
+
 
 class Collector:
     """Steps the environments and keeps what must survive from one rollout to the next."""
@@ -261,6 +272,15 @@ class Collector:
         rollout.filled = steps
         self.observation = rollout.observations[steps]
         return rollout
+
+    def restart(self) -> None:
+        """Begin new episodes in environments whose state a checkpoint could not hold: the old ones were cut off."""
+        rollout = self.rollout
+        rollout.cut_off_all()
+        self.observation = np.array(self.envs.reset()[0], dtype=np.float32).reshape(self.envs.num_envs, -1)
+        if rollout.filled < len(rollout.actions):
+            rollout.observations[rollout.filled] = self.observation
+        self.returns[:], self.lengths[:] = 0.0, 0
 
     def _end_episodes(self, rollout: Rollout, step: int, final_observations: NDArray[Any]) -> None:
         terminated, truncated = rollout.terminated[step], rollout.truncated[step]
@@ -485,7 +505,7 @@ def train(args: Args, envs: SyncVectorEnv, session: TrainingSession) -> None:
     state.attributes("collector", collector, *Collector.PARTS)
     state.attributes("rollout", collector.rollout, *Rollout.PARTS)
     state.attributes("progress", progress, "iteration")
-    state.envs("envs", envs)
+    state.envs("envs", envs, collector.restart)
     session.restore(state, args.resume, args.warm_start)
     resumed_at = progress.saved_at = collector.global_step
 
@@ -518,6 +538,35 @@ class Progress:
 
     iteration: int = 0
     saved_at: int = 0
+
+
+class TrainedActor:
+    """The actor of a checkpoint, choosing actions."""
+
+    def __init__(self, agent: Agent, first_action: int) -> None:
+        self.layers, self.first_action = agent.actor_arrays(), first_action
+
+    def act(self, observations: NDArray[Any], *, deterministic: bool, random: np.random.Generator) -> NDArray[np.int64]:
+        hidden_1, hidden_2, last = self.layers
+        hidden = np.tanh(flat_rows(observations) @ hidden_1[0] + hidden_1[1])
+        hidden = np.tanh(hidden @ hidden_2[0] + hidden_2[1])
+        logits = hidden @ last[0] + last[1]
+        if not deterministic:
+            logits = logits + random.gumbel(size=logits.shape)
+        return logits.argmax(axis=1) + self.first_action
+
+
+def load_policy(checkpoint: Checkpoint, args: Args) -> Policy:
+    """What a checkpoint learned, without environments. Raises CheckpointError when its tensors do not fit."""
+    observation, action = checkpoint.manifest.spaces["observation"], checkpoint.manifest.spaces["action"]
+    agent = Agent(math.prod(observation["shape"]), action["n"])
+    fill(agent, "agent", checkpoint)
+    return TrainedActor(agent, action["start"])
+
+
+def make_evaluation_env(args: Args, render_mode: str | None = None) -> gym.Env[Any, Any]:
+    """One environment as training sees it. Raises UsageError."""
+    return make_env(args.env_id, render_mode=render_mode)
 
 
 def main() -> int:

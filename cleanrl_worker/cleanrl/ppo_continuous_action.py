@@ -30,8 +30,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cleanrl_worker.arguments import parse
-from cleanrl_worker.checkpoints import CheckpointError, describe_space
+from cleanrl_worker.checkpoints import Checkpoint, CheckpointError, describe_space
 from cleanrl_worker.environments import make_env
+from cleanrl_worker.policies import Policy, fill
 from cleanrl_worker.session import TrainingSession, UsageError
 from cleanrl_worker.training_state import TrainingState
 
@@ -296,6 +297,16 @@ class Rollout:
         # (step, environment, observation) where a time limit cut an episode off.
         self.cut_off: list[tuple[int, int, NDArray[np.float32]]] = []
 
+    def cut_off_all(self) -> None:
+        """End the running episodes at the last row, as a time limit would."""
+        last = self.filled - 1
+        if last >= 0:
+            running = ~(self.terminated[last] | self.truncated[last])
+            self.truncated[last] |= running
+            self.cut_off += [
+                (last, int(env), self.observations[self.filled, env].copy()) for env in np.flatnonzero(running)
+            ]
+
 
 class Collector:
     """Steps the environments and keeps what must survive from one rollout to the next."""
@@ -351,6 +362,17 @@ class Collector:
         rollout.filled = steps
         self.observation = rollout.observations[steps]
         return rollout
+
+    def restart(self) -> None:
+        """Begin new episodes in environments whose state a checkpoint could not hold: the old ones were cut off."""
+        rollout = self.rollout
+        rollout.cut_off_all()
+        self.first_observation = self.envs.reset()[0].reshape(self.envs.num_envs, -1).copy()
+        if self.global_step > 0:  # the very first one is counted when collecting begins
+            self.observation = self.normaliser.observe(self.first_observation)
+        if rollout.filled < len(rollout.actions):
+            rollout.observations[rollout.filled] = self.observation
+        self.returns[:], self.discounted[:], self.lengths[:] = 0.0, 0.0, 0
 
     def _end_episodes(self, rollout: Rollout, step: int, final_observations: NDArray[Any]) -> None:
         terminated, truncated = rollout.terminated[step], rollout.truncated[step]
@@ -576,7 +598,7 @@ def train(args: Args, envs: SyncVectorEnv, session: TrainingSession) -> None:
     state.attributes("collector", collector, *Collector.PARTS)
     state.attributes("rollout", collector.rollout, *Rollout.PARTS)
     state.attributes("progress", progress, "iteration")
-    state.envs("envs", envs)
+    state.envs("envs", envs, collector.restart)
     session.restore(state, args.resume, args.warm_start)
     resumed_at = progress.saved_at = collector.global_step
 
@@ -609,6 +631,42 @@ class Progress:
 
     iteration: int = 0
     saved_at: int = 0
+
+
+class TrainedActor:
+    """The actor of a checkpoint, choosing actions. What it normalises observations with no longer changes."""
+
+    def __init__(self, agent: Agent, normaliser: Normaliser, action: dict[str, Any]) -> None:
+        self.layers, self.normaliser, self.action_shape = agent.actor_arrays(), normaliser, action["shape"]
+        self.deviation = np.exp(agent.actor_logstd.detach().numpy())
+        self.low, self.high = (np.float32(action[end]) if end in action else None for end in ("low", "high"))
+
+    def act(self, observations: NDArray[Any], *, deterministic: bool, random: np.random.Generator) -> NDArray[Any]:
+        hidden_1, hidden_2, last = self.layers
+        rows = self.normaliser.normalised(np.asarray(observations).reshape(len(observations), -1))
+        hidden = np.tanh(rows @ hidden_1[0] + hidden_1[1])
+        hidden = np.tanh(hidden @ hidden_2[0] + hidden_2[1])
+        actions = hidden @ last[0] + last[1]
+        if not deterministic:
+            actions = actions + self.deviation * random.standard_normal(actions.shape, dtype=np.float32)
+        if self.low is not None:
+            actions = actions.clip(self.low, self.high)
+        return actions.reshape(len(observations), *self.action_shape)
+
+
+def load_policy(checkpoint: Checkpoint, args: Args) -> Policy:
+    """What a checkpoint learned, without environments. Raises CheckpointError when its tensors do not fit."""
+    observation, action = checkpoint.manifest.spaces["observation"], checkpoint.manifest.spaces["action"]
+    observation_size = math.prod(observation["shape"])
+    agent, normaliser = Agent(observation_size, math.prod(action["shape"])), Normaliser(observation_size, args.gamma)
+    fill(agent, "agent", checkpoint)
+    fill(normaliser, "normaliser", checkpoint)
+    return TrainedActor(agent, normaliser, action)
+
+
+def make_evaluation_env(args: Args, render_mode: str | None = None) -> gym.Env[Any, Any]:
+    """One environment as training sees it. Raises UsageError."""
+    return make_env(args.env_id, render_mode=render_mode)
 
 
 def main() -> int:

@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cleanrl_worker.arguments import parse
-from cleanrl_worker.checkpoints import CheckpointError, describe_space
+from cleanrl_worker.checkpoints import Checkpoint, CheckpointError, describe_space
 from cleanrl_worker.environments import make_env
+from cleanrl_worker.policies import Policy, fill, flat_rows
 from cleanrl_worker.session import TrainingSession, UsageError
 from cleanrl_worker.training_state import TrainingState
 
@@ -414,6 +415,11 @@ class Player:
         self.returns = np.zeros(envs.num_envs)
         self.lengths = np.zeros(envs.num_envs, dtype=np.int64)
 
+    def restart(self) -> None:
+        """Begin new episodes in environments whose state a checkpoint could not hold."""
+        self.observation = self._flat(self.envs.reset()[0])
+        self.returns[:], self.lengths[:] = 0.0, 0
+
     def _flat(self, observation: NDArray[Any]) -> NDArray[np.float32]:
         return np.array(observation, dtype=np.float32).reshape(self.envs.num_envs, -1)
 
@@ -485,7 +491,7 @@ def train(args: Args, envs: SyncVectorEnv, session: TrainingSession) -> None:
     state.attributes("player", player, *Player.PARTS)
     if args.save_buffer:
         state.attributes("replay", replay, *Replay.PARTS)
-    state.envs("envs", envs)
+    state.envs("envs", envs, player.restart)
     session.restore(state, args.resume, args.warm_start)
     resumed_at = saved_at = player.global_step
 
@@ -532,6 +538,37 @@ def to_log(values: Tensor, losses: Tensor, learner: Learner) -> dict[str, float]
         "losses/qf_loss": (loss_1 + loss_2) / 2,
         "losses/actor_loss": learner.actor_loss.item(),
     }
+
+
+class TrainedActor:
+    """The actor of a checkpoint, choosing actions; sampled means: with the noise that explored in training."""
+
+    def __init__(self, actor: Actor, action_shape: list[int], noise: float) -> None:
+        self.layers, self.action_shape, self.noise = actor.arrays(), action_shape, np.float32(noise)
+        self.scale, self.middle = actor.action_scale.numpy(), actor.action_bias.numpy()
+
+    def act(self, observations: NDArray[Any], *, deterministic: bool, random: np.random.Generator) -> NDArray[Any]:
+        hidden_1, hidden_2, last = self.layers
+        hidden = np.maximum(flat_rows(observations) @ hidden_1[0] + hidden_1[1], 0)
+        hidden = np.maximum(hidden @ hidden_2[0] + hidden_2[1], 0)
+        unit = np.tanh(hidden @ last[0] + last[1])
+        if not deterministic:
+            unit = (unit + self.noise * random.standard_normal(unit.shape, dtype=np.float32)).clip(-1, 1)
+        return (self.middle + self.scale * unit).reshape(len(observations), *self.action_shape)
+
+
+def load_policy(checkpoint: Checkpoint, args: Args) -> Policy:
+    """What a checkpoint learned, without environments. Raises CheckpointError when its tensors do not fit."""
+    observation, action = checkpoint.manifest.spaces["observation"], checkpoint.manifest.spaces["action"]
+    # Any range will do: the true one is among the tensors.
+    actor = Actor(math.prod(observation["shape"]), gym.spaces.Box(-1, 1, tuple(action["shape"])))
+    fill(actor, "actor", checkpoint)
+    return TrainedActor(actor, action["shape"], args.exploration_noise)
+
+
+def make_evaluation_env(args: Args, render_mode: str | None = None) -> gym.Env[Any, Any]:
+    """One environment as training sees it. Raises UsageError."""
+    return make_env(args.env_id, render_mode=render_mode)
 
 
 def main() -> int:

@@ -1,0 +1,61 @@
+"""What a script offers so that what it learned can be put to use again.
+
+Each script has two functions at its top level::
+
+    def load_policy(checkpoint: Checkpoint, args: Args) -> Policy
+    def make_evaluation_env(args: Args, render_mode: str | None = None) -> gym.Env
+
+The environment shows observations as training did and gives true rewards: no clipping, no episodes of one life, no
+normalisation. Statistics that observations were normalised with are part of the policy, and stay as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cleanrl_worker.checkpoints import Checkpoint, CheckpointError
+
+
+class Policy(Protocol):
+    """Chooses actions. Belongs to one thread."""
+
+    def act(self, observations: NDArray[Any], *, deterministic: bool, random: np.random.Generator) -> NDArray[Any]:
+        """A batch of observations (batch, *shape) to a batch of actions as the environment's step takes them.
+
+        Deterministic: the most likely action, the mean, or the one of highest value. Otherwise drawn as in training,
+        with `random` as the only source of chance.
+        """
+
+
+def fill(module: torch.nn.Module, name: str, checkpoint: Checkpoint) -> None:
+    """Give a network the parameters and buffers that a checkpoint keeps under `name`. Raises CheckpointError."""
+    kept = checkpoint.tensors
+    problems = []
+    for key, value in module.state_dict().items():
+        there = kept.get(f"{name}.{key}")
+        if there is None:
+            problems.append(f"{name}.{key} is missing")
+        elif there.shape != value.shape:
+            problems.append(f"{name}.{key} is {list(there.shape)} there and {list(value.shape)} here")
+    if problems:
+        raise CheckpointError(f"{checkpoint.path} does not fit {checkpoint.manifest.algo}: {'; '.join(problems[:6])}.")
+    with torch.no_grad():  # into the memory that is there: numpy views share it
+        for key, value in module.state_dict().items():
+            value.copy_(kept[f"{name}.{key}"])
+
+
+def flat_rows(observations: NDArray[Any]) -> NDArray[np.float32]:
+    """Observations as the rows that a network without convolutions takes."""
+    return np.asarray(observations, dtype=np.float32).reshape(len(observations), -1)
+
+
+def now_and_then_at_random(
+    best: NDArray[np.int64], epsilon: float, action_count: int, random: np.random.Generator
+) -> NDArray[np.int64]:
+    """Each action with probability `epsilon` replaced by any other or the same."""
+    drawn = random.integers(action_count, size=len(best))
+    return np.where(random.random(len(best)) < epsilon, drawn, best)
