@@ -11,10 +11,10 @@ BIN := .venv/bin
 SETUP := $(PYTHON) tools/setup_environment.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench gui setup setup-dev proto clean distclean
+.PHONY: help demo test check bench coverage-matrix gui setup setup-dev proto clean distclean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: setup ## train PPO on CartPole-v1 through the daemon and print a summary
 	@$(BIN)/mosaic train ppo --env-id CartPole-v1 --total-timesteps 50000 --run-name demo --summary $(ARGS)
@@ -31,6 +31,9 @@ check: setup-dev ## lint, formatting, types, import rules, freshness of the gene
 
 bench: setup ## run the benchmarks
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+coverage-matrix: setup-dev ## run every algorithm briefly through the daemon and write docs/coverage.md
+	@$(BIN)/python tools/coverage_matrix.py $(ARGS)
 
 gui: ## open the cockpit
 	@echo "The cockpit is not part of this version; train and watch with '$(BIN)/mosaic train --help'." >&2; exit 1

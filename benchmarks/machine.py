@@ -28,7 +28,6 @@ def description() -> dict[str, str]:
         "System": f"{platform.system()} {platform.release()}, {_filesystem(ROOT)} below the data",
         "Python": f"{platform.python_version()}, torch {_version('torch')}, gymnasium {_version('gymnasium')}, "
         f"grpcio {_version('grpcio')}",
-        "MOSAIC": f"{_version('mosaic-rl')}, commit {_commit()}",
     }
 
 
@@ -164,7 +163,7 @@ def _version(distribution: str) -> str:
         return "absent"
 
 
-def _commit() -> str:
+def commit() -> str:
     git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty=, with changes"]
     done = subprocess.run(git, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from statistics import median, quantiles
-from typing import TypeVar
+from dataclasses import asdict, dataclass, field
+from statistics import mean, median, pstdev, quantiles
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ _COMPARISONS: dict[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class Target:
-    """A bound that the median of a measurement must keep."""
+    """A bound that a measurement must keep."""
 
     relation: str
     bound: float
@@ -33,25 +33,30 @@ class Target:
 
 @dataclass(frozen=True)
 class Line:
-    """One figure: the samples behind it, and the target it has. Without a target it is for information."""
+    """One figure: the samples behind it, and the target it has. Without a target it is for information.
+
+    What counts is the median of repeated measurements, which forgives a disturbed one, and the mean over seeds, since a
+    seed that fails is no disturbance.
+    """
 
     what: str
     values: Sequence[float]
     unit: str = ""
     target: Target | None = None
+    over_seeds: bool = False
 
     def __post_init__(self) -> None:
         if not self.values:
             raise ValueError(f"{self.what!r} was never measured")
 
     @property
-    def median(self) -> float:
-        return median(self.values)
+    def centre(self) -> float:
+        return mean(self.values) if self.over_seeds else median(self.values)
 
     @property
     def reached(self) -> bool | None:
         """None where nothing is asked."""
-        return None if self.target is None else self.target.is_reached(self.median)
+        return None if self.target is None else self.target.is_reached(self.centre)
 
     @property
     def verdict(self) -> str:
@@ -59,13 +64,17 @@ class Line:
 
     @property
     def measured(self) -> str:
-        return figure(self.median, self.unit)
+        if self.over_seeds and len(self.values) > 1:
+            return f"{figure(mean(self.values))} ± {figure(pstdev(self.values), self.unit)}"
+        return figure(self.centre, self.unit)
 
     @property
     def spread(self) -> str:
         """Lowest to highest, and the middle half where there are enough samples to speak of one."""
         if len(self.values) == 1:
-            return "once"
+            return "one seed" if self.over_seeds else "once"
+        if self.over_seeds:
+            return ", ".join(map(figure, self.values)) + f" ({len(self.values)} seeds)"
         extent = f"{figure(min(self.values))} to {figure(max(self.values))} ({len(self.values)} times)"
         if len(self.values) < 4:
             return extent
@@ -82,10 +91,23 @@ class Section:
     method: str
     lines: Sequence[Line] = ()
     problem: str = ""
+    measured: Mapping[str, str] = field(default_factory=dict)
+    """When, on which commit, under which load."""
 
     @property
     def command(self) -> str:
         return f'make bench ARGS="--only {self.name}"'
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Section:
+        lines = [
+            Line(**{**line, "target": Target(**line["target"]) if line["target"] else None})
+            for line in document["lines"]
+        ]
+        return cls(**{**document, "lines": lines})
 
 
 def interleaved(pairs: int, first: Callable[[], T], second: Callable[[], T]) -> list[tuple[T, T]]:
@@ -140,7 +162,7 @@ def _header_list(header: Mapping[str, str]) -> str:
 
 
 def _summary(sections: Sequence[Section]) -> str:
-    rows = ["| What | Target | Median | Verdict |", "|---|---|---|---|"]
+    rows = ["| What | Target | Figure | Verdict |", "|---|---|---|---|"]
     for section in sections:
         if section.problem:
             rows.append(f"| {section.title} | | | **not measured** |")
@@ -154,6 +176,8 @@ def _summary(sections: Sequence[Section]) -> str:
 
 def _details(section: Section) -> str:
     parts = [f"## {section.title}", section.method, f"Command: `{section.command}`"]
+    if section.measured:
+        parts.append("; ".join(f"{name}: {value}" for name, value in section.measured.items()))
     if section.problem:
         parts.append(f"Not measured: {section.problem}")
     if section.lines:
@@ -162,7 +186,7 @@ def _details(section: Section) -> str:
 
 
 def _table(lines: Sequence[Line]) -> str:
-    rows = ["| What | Target | Median | Spread | Verdict |", "|---|---|---|---|---|"]
+    rows = ["| What | Target | Figure | Spread | Verdict |", "|---|---|---|---|---|"]
     rows += [f"| {line.what} | {_bound(line)} | {line.measured} | {line.spread} | {line.verdict} |" for line in lines]
     return "\n".join(rows)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -45,6 +46,19 @@ def test_a_figure_that_is_not_a_number_reaches_no_target(relation: str) -> None:
 def test_a_line_is_judged_by_its_median_not_by_its_best_or_mean() -> None:
     assert speed(0.1, 0.99, 1.0).verdict == "pass"
     assert speed(0.9, 0.97, 5.0).verdict == "**short**"
+
+
+def test_over_seeds_the_mean_counts_and_the_deviation_is_told() -> None:
+    line = Line("Return", [500.0, 500.0, 440.0], target=Target("≥", 485), over_seeds=True)
+    assert line.verdict == "**short**", "one seed that failed is no disturbance"
+    assert line.measured == "480 ± 28.3"
+    assert line.spread == "500, 500, 440 (3 seeds)"
+
+
+def test_a_section_comes_back_from_its_file_as_it_was() -> None:
+    lines = [Line("Speed", [1.0, 2.0], target=Target("≥", 0.98)), Line("Steps", [3.0], "/s", over_seeds=True)]
+    kept = Section("walking", "How fast", "Feet.", lines, measured={"on": "earth"})
+    assert Section.from_json(json.loads(json.dumps(kept.to_json()))) == kept
 
 
 def test_a_line_without_a_target_is_never_short() -> None:
