@@ -29,12 +29,18 @@ OLDEST_PYTHON = (3, 11)
 OTHER_INTERPRETERS = ("python3.13", "python3.12", "python3.11")
 EXTRAS = {
     "demo": ("cleanrl",),
-    "dev": ("cleanrl", "atari", "mujoco", "envpool", "procgen", "wandb", "video", "dev"),
+    "dev": ("cleanrl", "atari", "mujoco", "envpool", "procgen", "wandb", "video", "gui", "dev"),
 }
 # Debian package: the library that tells whether it is there, and what does not work without it.
 TEST_LIBRARIES = {
     "libfaketime": ("/usr/lib/*/faketime/libfaketime.so.1", "the tests that move the clock"),
     "libqt5gui5": ("/usr/lib/*/libQt5Gui.so.5", "the tests on Procgen's games"),
+    "libegl1": ("/usr/lib/*/libEGL.so.1", "the tests of the cockpit"),
+    "libgl1": ("/usr/lib/*/libGL.so.1", "the tests of the cockpit"),
+    "libxkbcommon0": ("/usr/lib/*/libxkbcommon.so.0", "the tests of the cockpit"),
+    "libdbus-1-3": ("/usr/lib/*/libdbus-1.so.3", "the tests of the cockpit"),
+    "libfontconfig1": ("/usr/lib/*/libfontconfig.so.1", "the tests of the cockpit"),
+    "fonts-dejavu-core": ("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf", "the looks of the cockpit"),
 }
 SECONDS_BETWEEN_SIGNS_OF_LIFE = 30
 LOG_TAIL_LINES = 20

@@ -59,7 +59,9 @@ def opaque_worlds() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("env_id", ["InvertedPendulum-v5", "HalfCheetah-v5", "ALE/Pong-v5", "Pendulum-v1"])
-def test_an_episode_goes_on_to_the_bit(env_id: str) -> None:
+def test_an_episode_goes_on_to_the_bit(env_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # MuJoCo leaves a log where it is
+
     def play(envs: Any, actions: list[Any]) -> list[tuple[bytes, float]]:
         results = [envs.envs[0].step(action) for action in actions]
         return [(np.asarray(result[0]).tobytes(), float(result[1])) for result in results]

@@ -1,0 +1,170 @@
+"""The frame without its parts: layout, commands, palette, notices, preferences, unexpected errors."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from PyQt6.QtCore import Qt
+from PyQt6.QtWidgets import QApplication, QLabel
+from pytestqt.qtbot import QtBot
+
+from gym_gui.tests.support.daemon_process import DaemonProcess
+from gym_gui.tests.ui.conftest import MakeCockpit
+from gym_gui.ui.commands import Command
+from gym_gui.ui.parts import Part, Place
+from gym_gui.ui.preferences import FILE_NAME, Preferences
+from gym_gui.ui.widgets.command_palette import matches
+from gym_gui.ui.widgets.segments import Segments
+from gym_gui.ui.widgets.snackbar import Notice
+
+HANG = 60_000
+
+
+def parts(*names: str) -> list[Part]:
+    def labelled(name: str) -> Part:
+        return Part(name, name.title(), Place.BOTTOM, lambda _: QLabel(name))
+
+    return [labelled(name) for name in names]
+
+
+def test_opening_the_cockpit_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; import gym_gui.ui.app; "
+        "print([name for name in ('torch', 'gymnasium', 'matplotlib', 'scipy', 'tensorboard') if name in sys.modules])"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+
+
+def test_the_layout_is_as_it_was_left(make_cockpit: MakeCockpit) -> None:
+    first = make_cockpit(parts=parts("runs", "log"))
+    first.window.docks["log"].hide()
+    first.themes.use("light")
+    first.close()
+    second = make_cockpit(parts=parts("runs", "log"))
+    assert not second.window.docks["log"].isVisible() and second.window.docks["runs"].isVisible()
+    assert second.themes.theme.name == "light"
+    second.window.reset_layout()
+    assert not second.window.docks["log"].isHidden()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", '{"window.state": "!!", "window.geometry": 7, "theme": 3}'])
+def test_a_damaged_memory_does_not_keep_the_cockpit_from_opening(
+    make_cockpit: MakeCockpit, tmp_path: Path, content: str
+) -> None:
+    home = tmp_path / "cockpit-home"
+    home.mkdir()
+    (home / FILE_NAME).write_text(content)
+    cockpit = make_cockpit(parts=parts("runs"))
+    assert cockpit.window.isVisible() and cockpit.themes.theme.name == "dark"
+    cockpit.window.remember()
+    assert isinstance(json.loads((home / FILE_NAME).read_text()), dict)
+
+
+def test_preferences_come_back_and_one_of_another_type_is_not_believed(tmp_path: Path) -> None:
+    first = Preferences(tmp_path / "sub" / "file.json")
+    first.put("filter", {"text": "ppo"})
+    first.put("gone", None)
+    first.save()
+    second = Preferences(tmp_path / "sub" / "file.json")
+    assert second.get("filter", {}) == {"text": "ppo"}
+    assert second.get("filter", "") == "" and second.get("gone", 5) == 5
+
+
+def test_every_part_can_be_shown_by_its_command(make_cockpit: MakeCockpit) -> None:
+    window = make_cockpit(parts=parts("runs", "log")).window
+    window.docks["log"].close()
+    window.cockpit.commands.action("show-log").trigger()
+    assert window.docks["log"].isVisible()
+
+
+def test_a_shortcut_cannot_be_given_twice(make_cockpit: MakeCockpit) -> None:
+    commands = make_cockpit().window.cockpit.commands
+    with pytest.raises(ValueError, match=r"the shortcut Ctrl\+K of 'other' is taken"):
+        commands.add(Command("other", "Other", "View", "Ctrl+K"), lambda: None)
+
+
+def test_the_palette_does_what_was_typed(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    cockpit = make_cockpit()
+    palette = cockpit.window.palette_popup
+    palette.open()
+    qtbot.keyClicks(palette.query, "dark light")
+    assert palette.list.count() == 1
+    qtbot.keyClick(palette.query, Qt.Key.Key_Return)
+    assert cockpit.themes.theme.name == "light" and not palette.isVisible()
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "found"),
+    [("", "anything", True), ("shlg", "Show log", True), ("log show", "Show log", True), ("xyz", "Show log", False)],
+)
+def test_letters_match_in_order_and_words_in_any(query: str, text: str, found: bool) -> None:
+    assert matches(query, text) is found
+
+
+def test_notices_come_one_after_the_other_and_can_be_acted_on(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    window = make_cockpit().window
+    done: list[str] = []
+    window.cockpit.notify(Notice("run deleted", action="Undo", act=lambda: done.append("undone")))
+    window.cockpit.notify(Notice("second"))
+    snackbar = window._snackbar
+    assert snackbar.current is not None and snackbar.current.text == "run deleted"
+    qtbot.mouseClick(snackbar._button, Qt.MouseButton.LeftButton)
+    assert done == ["undone"]
+    assert snackbar.current == Notice("second")
+
+
+def test_an_unexpected_error_is_shown_and_kept_and_the_cockpit_lives(
+    make_cockpit: MakeCockpit, qtbot: QtBot, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cockpit = make_cockpit()
+    try:
+        raise RuntimeError("nobody expected this")
+    except RuntimeError:
+        sys.excepthook(*sys.exc_info())  # what PyQt calls for an exception in a slot
+    dialog = cockpit._reports
+    assert dialog.isVisible() and "nobody expected this" in dialog.text.toPlainText()
+    dialog._copy()
+    clipboard = QApplication.clipboard()
+    assert clipboard is not None and "nobody expected this" in clipboard.text()
+    assert "nobody expected this" in (tmp_path / "cockpit-home" / "logs" / "cockpit-errors.log").read_text()
+    assert cockpit.window.isVisible()
+
+
+def test_an_error_in_a_thread_is_shown_too(
+    make_cockpit: MakeCockpit, qtbot: QtBot, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cockpit = make_cockpit()
+    failing = threading.Thread(target=lambda: 1 / 0, name="failing")
+    with qtbot.waitSignal(cockpit.reporter.happened, timeout=HANG):
+        failing.start()
+    failing.join()
+    assert "In failing:" in cockpit._reports.text.toPlainText()
+
+
+def test_segments_say_a_new_choice_once(qtbot: QtBot) -> None:
+    segments = Segments([("human", "Human", ""), ("agent", "Agent", "")])
+    qtbot.addWidget(segments)
+    said: list[str] = []
+    segments.chosen.connect(said.append)
+    segments.choose("agent")
+    segments.choose("agent")
+    segments.choose("nobody")
+    assert said == ["agent"] and segments.choice == "agent"
+
+
+def test_the_status_line_tells_the_daemon_and_what_it_has(
+    make_cockpit: MakeCockpit, daemon: DaemonProcess, qtbot: QtBot
+) -> None:
+    cockpit = make_cockpit(daemon)
+    line = cockpit.window.status_line
+    qtbot.waitUntil(lambda: "CPU 0/" in line._machine.text(), timeout=HANG)
+    assert "connected" in line._connection.text()
+    daemon.kill()
+    qtbot.waitUntil(lambda: line._machine.text() == "", timeout=HANG)
+    assert line._connection.text().startswith("○")

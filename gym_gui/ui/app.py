@@ -1,0 +1,68 @@
+"""Opening the cockpit: one application, one window, one connection, and a clean end."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+
+from PyQt6.QtCore import QTimer
+from PyQt6.QtWidgets import QApplication
+
+from gym_gui.ui.bridge import TrainerBridge
+from gym_gui.ui.error_report import ErrorReportDialog, ErrorReporter
+from gym_gui.ui.main_window import MainWindow
+from gym_gui.ui.parts import Part, default_parts
+from gym_gui.ui.preferences import FILE_NAME, Preferences
+from gym_gui.ui.theme import Themes
+from mosaic_protocol.paths import MosaicPaths
+
+
+class CockpitApp:
+    """Everything that is opened together, for :func:`main` and for tests, which bring their own QApplication."""
+
+    def __init__(
+        self,
+        app: QApplication,
+        paths: MosaicPaths,
+        parts: Sequence[Part] | None = None,
+        *,
+        start_daemon: bool = True,
+    ) -> None:
+        self.preferences = Preferences(paths.root / FILE_NAME)
+        self.reporter = ErrorReporter(paths.root / "logs" / "cockpit-errors.log")
+        self.themes = Themes(app, self.preferences.get("theme", "dark"))
+        self.bridge = TrainerBridge(paths, start_daemon=start_daemon)
+        self.window = MainWindow(
+            self.bridge, self.themes, self.preferences, default_parts() if parts is None else parts
+        )
+        self._reports = ErrorReportDialog(self.window)
+        self.reporter.happened.connect(self._reports.add)
+
+    def open(self) -> None:
+        self.window.show()
+        self.bridge.start()
+
+    def close(self) -> None:
+        """Leave nothing behind but the daemon and its runs."""
+        self.window.close()
+        self.bridge.stop()
+        self.reporter.close()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    QApplication.setApplicationName("MOSAIC")
+    QApplication.setDesktopFileName("mosaic")
+    app = QApplication(list(arguments or sys.argv) or ["mosaic"])
+    cockpit = CockpitApp(app, MosaicPaths.from_environment())
+    # Python only sees a signal when it runs; Qt's event loop lets it do so now and then.
+    signal.signal(signal.SIGINT, lambda *_: cockpit.window.close())
+    signal.signal(signal.SIGTERM, lambda *_: cockpit.window.close())
+    breathing = QTimer()
+    breathing.timeout.connect(lambda: None)
+    breathing.start(200)
+    cockpit.open()
+    try:
+        return app.exec()
+    finally:
+        cockpit.close()

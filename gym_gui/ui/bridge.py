@@ -1,0 +1,301 @@
+"""Between the trainer daemon and the widgets: calls and streams in threads, their results in the GUI's thread.
+
+Threads only put things into queues; one timer in the GUI's thread empties them some thirty times a second and hands
+everything on in batches, so a flood of updates costs the GUI one signal per batch and no widget is ever touched from
+another thread. The daemon may go and come back at any time: what was followed is then followed again from where it
+stopped.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from PyQt6 import sip
+from PyQt6.QtCore import QObject, QTimer, pyqtSignal
+
+from gym_gui.services.trainer.client import ClientError, TrainerClient
+from gym_gui.services.trainer.errors import TrainerError
+from mosaic_protocol.paths import MosaicPaths
+
+T = TypeVar("T")
+Stream = Callable[[TrainerClient, int], Iterator[tuple[int, Any]]]
+
+DRAIN_MILLISECONDS = 33
+HEALTH_SECONDS = 2.0
+RETRY_SECONDS = 0.5
+CALLS_AT_ONCE = 4
+CALL_PATIENCE_SECONDS = 3.0
+_PASSING = frozenset({"UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED"})
+"""What a stream ends with when the daemon goes, which it is expected to come back from."""
+
+
+@dataclass(frozen=True)
+class ConnectionState:
+    """Whether the daemon answers, and a sentence about it for the status bar."""
+
+    connected: bool
+    sentence: str
+
+
+class TrainerBridge(QObject):
+    """One connection to the daemon of a data root. Lives in the GUI's thread, and all its methods are called there.
+
+    Signals: ``connection_changed(ConnectionState)``; ``runs_changed(list[pb.Run])`` with every run once after a
+    connection was made and then whatever changed (``run.deleted`` tells what is gone); ``health_changed(pb.Health)``.
+    """
+
+    connection_changed = pyqtSignal(object)
+    runs_changed = pyqtSignal(list)
+    health_changed = pyqtSignal(object)
+
+    def __init__(self, paths: MosaicPaths, parent: QObject | None = None, *, start_daemon: bool = True) -> None:
+        super().__init__(parent)
+        self.paths = paths
+        self._start_daemon = start_daemon
+        self.connection = ConnectionState(False, "connecting to the trainer daemon…")
+        self._client: TrainerClient | None = None
+        self._client_made = threading.Condition()
+        self._leaving = threading.Event()
+        self._answers: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._runs: dict[str, Any] = {}
+        self._runs_lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._feeds: set[Feed] = set()
+        self._pool = ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="trainer-call")
+        self._timer = QTimer(self)
+        self._timer.setInterval(DRAIN_MILLISECONDS)
+        self._timer.timeout.connect(self._drain)
+
+    # ---- life ----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Connect, starting the daemon when none runs (unless told not to), and keep connected until :meth:`stop`."""
+        self._timer.start()
+        for name, work in (("trainer-watch", self._watch), ("trainer-health", self._watch_health)):
+            thread = threading.Thread(target=work, name=name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def stop(self) -> None:
+        """Let go of the daemon, whose runs go on, and leave no thread behind."""
+        self._leaving.set()
+        for feed in list(self._feeds):
+            feed.stop()
+        with self._client_made:
+            if self._client is not None:
+                self._client.close()
+            self._client_made.notify_all()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        for thread in self._threads:
+            thread.join()
+        self._timer.stop()
+
+    # ---- asking --------------------------------------------------------------------------------------------------
+
+    def call(
+        self,
+        what: Callable[[TrainerClient], T],
+        done: Callable[[T], None] | None = None,
+        failed: Callable[[str], None] | None = None,
+        *,
+        owner: QObject | None = None,
+    ) -> None:
+        """Ask the daemon in a thread; the answer, or the sentence why there is none, comes to the GUI's thread.
+
+        Neither is called when ``owner`` was deleted meanwhile.
+        """
+        self.in_background(lambda: what(self._await_client()), done, failed, owner=owner)
+
+    def in_background(
+        self,
+        what: Callable[[], T],
+        done: Callable[[T], None] | None = None,
+        failed: Callable[[str], None] | None = None,
+        *,
+        owner: QObject | None = None,
+    ) -> None:
+        """The same for slow work that needs no daemon: reading files, asking a worker by process."""
+
+        def deliver(callback: Callable[[Any], None] | None, value: object) -> None:
+            if callback is not None and not (owner is not None and sip.isdeleted(owner)):
+                callback(value)
+
+        def work() -> None:
+            try:
+                answer = what()
+            except Exception as error:  # noqa: BLE001 - whatever it is belongs on the screen, not into a dead thread
+                sentence = str(error) or type(error).__name__
+                self._answers.put(lambda: deliver(failed, sentence))
+            else:
+                self._answers.put(lambda: deliver(done, answer))
+
+        if not self._leaving.is_set():
+            self._pool.submit(work)
+
+    def follow(self, stream: Stream, parent: QObject) -> Feed:
+        """Follow a stream of (cursor, item); it is taken up again from the last cursor when the daemon comes back."""
+        feed = Feed(self, stream, parent)
+        self._feeds.add(feed)
+        feed.start()
+        return feed
+
+    def forget(self, feed: Feed) -> None:
+        self._feeds.discard(feed)
+
+    # ---- threads -------------------------------------------------------------------------------------------------
+
+    def _await_client(self) -> TrainerClient:
+        with self._client_made:
+            if self._client is None:
+                self._client_made.wait(CALL_PATIENCE_SECONDS)
+            if self._client is None or self._leaving.is_set():
+                raise ClientError("the trainer daemon is away; this is tried again when it is back", "UNAVAILABLE")
+            return self._client
+
+    def _watch(self) -> None:
+        while not self._leaving.is_set():
+            try:
+                self._watch_once()
+                self._tell_connection(ConnectionState(False, "the trainer daemon left; looking for it…"))
+            except (TrainerError, OSError) as error:
+                self._tell_connection(ConnectionState(False, str(error)))
+            self._leaving.wait(RETRY_SECONDS)
+
+    def _watch_once(self) -> None:
+        """Connect and pass on what changes, until the connection breaks."""
+        client = TrainerClient.connect(self.paths, start=self._start_daemon, patience=0)
+        try:
+            health = client.health(timeout=5)
+            self._set_client(client)
+            self._tell_connection(ConnectionState(True, f"connected to the trainer daemon at {health.target}"))
+            self._answers.put(lambda: self.health_changed.emit(health))
+            for update in client.watch():
+                with self._runs_lock:
+                    self._runs[update.run.run_id] = update.run
+                if self._leaving.is_set():
+                    return
+        finally:
+            self._set_client(None)
+            client.close()
+
+    def _watch_health(self) -> None:
+        while not self._leaving.wait(HEALTH_SECONDS):
+            with self._client_made:
+                client = self._client
+            if client is None:
+                continue
+            try:
+                health = client.health(timeout=HEALTH_SECONDS)
+            except (TrainerError, ValueError):  # ValueError: the channel was closed meanwhile
+                continue
+            self._answers.put(lambda health=health: self.health_changed.emit(health))  # type: ignore[misc]
+
+    def _set_client(self, client: TrainerClient | None) -> None:
+        with self._client_made:
+            self._client = client
+            self._client_made.notify_all()
+
+    def _tell_connection(self, state: ConnectionState) -> None:
+        def tell() -> None:
+            if state != self.connection:
+                self.connection = state
+                self.connection_changed.emit(state)
+
+        self._answers.put(tell)
+
+    # ---- the GUI's thread ----------------------------------------------------------------------------------------
+
+    def _drain(self) -> None:
+        while True:
+            try:
+                answer = self._answers.get_nowait()
+            except queue.Empty:
+                break
+            answer()
+        with self._runs_lock:
+            changed, self._runs = list(self._runs.values()), {}
+        if changed:
+            self.runs_changed.emit(changed)
+        for feed in list(self._feeds):
+            feed.drain()
+
+
+class Feed(QObject):
+    """One followed stream. ``arrived(list)`` brings items in order, each once; ``ended()`` when there will be no more,
+    ``failed(str)`` when the daemon refused. :meth:`stop` it when nobody looks any more.
+
+    It has a connection of its own: closing that is the one way to interrupt a stream which waits.
+    """
+
+    arrived = pyqtSignal(list)
+    ended = pyqtSignal()
+    failed = pyqtSignal(str)
+
+    def __init__(self, bridge: TrainerBridge, stream: Stream, parent: QObject) -> None:
+        super().__init__(parent)
+        self._bridge, self._stream = bridge, stream
+        self._items: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._stopped = threading.Event()
+        self._client: TrainerClient | None = None
+        self._client_lock = threading.Lock()
+        self._over: str | None = None
+        self._cursor = 0
+        self._thread = threading.Thread(target=self._work, name="trainer-feed", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it and its thread; nothing arrives afterwards. May be called twice."""
+        self._stopped.set()
+        with self._client_lock:
+            if self._client is not None:
+                self._client.close()
+        self._thread.join()
+        self._bridge.forget(self)
+
+    def drain(self) -> None:
+        """Hand on what has come; called by the bridge in the GUI's thread."""
+        over = self._over  # looked at first: what came before the end is in the queue then
+        items = []
+        while True:
+            try:
+                items.append(self._items.get_nowait())
+            except queue.Empty:
+                break
+        if items:
+            self.arrived.emit(items)
+        if over is not None and not self._stopped.is_set():
+            self._bridge.forget(self)
+            self.failed.emit(over) if over else self.ended.emit()
+
+    def _work(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                for cursor, item in self._stream(self._connect(), self._cursor):
+                    self._cursor = cursor
+                    self._items.put(item)
+                self._over = ""
+                return
+            except ClientError as error:
+                if error.status not in _PASSING:
+                    self._over = str(error)
+                    return
+            except (TrainerError, OSError, ValueError):
+                pass  # away, or the connection was closed under it: the daemon comes back, or this feed ends
+            self._stopped.wait(RETRY_SECONDS)
+
+    def _connect(self) -> TrainerClient:
+        client = TrainerClient.connect(self._bridge.paths, start=False, patience=0)
+        with self._client_lock:
+            if self._client is not None:
+                self._client.close()
+            self._client = client
+            if self._stopped.is_set():
+                client.close()
+        return client

@@ -1,0 +1,45 @@
+"""Icons in the colour of the theme, by what they stand for."""
+
+from __future__ import annotations
+
+import qtawesome
+from PyQt6.QtGui import QColor, QIcon
+
+_NAMES = {
+    "run": "mdi6.play",
+    "pause": "mdi6.pause",
+    "resume": "mdi6.play-circle-outline",
+    "stop": "mdi6.stop",
+    "delete": "mdi6.trash-can-outline",
+    "duplicate": "mdi6.content-copy",
+    "copy": "mdi6.content-copy",
+    "search": "mdi6.magnify",
+    "theme": "mdi6.theme-light-dark",
+    "log": "mdi6.text-box-outline",
+    "metrics": "mdi6.chart-line",
+    "tensorboard": "mdi6.chart-areaspline",
+    "checkpoint": "mdi6.archive-outline",
+    "doctor": "mdi6.stethoscope",
+    "help": "mdi6.help-circle-outline",
+    "reset": "mdi6.restore",
+    "close": "mdi6.close",
+    "open": "mdi6.open-in-new",
+    "import": "mdi6.import",
+    "export": "mdi6.export-variant",
+    "worker": "mdi6.robot-outline",
+    "human": "mdi6.account-outline",
+    "warning": "mdi6.alert-outline",
+    "good": "mdi6.check-circle-outline",
+    "bad": "mdi6.close-circle-outline",
+    "refresh": "mdi6.refresh",
+    "folder": "mdi6.folder-outline",
+    "filter": "mdi6.filter-variant",
+    "evaluate": "mdi6.target",
+    "settings": "mdi6.cog-outline",
+}
+
+
+def icon(name: str, colour: QColor) -> QIcon:
+    """The icon for a purpose; an unknown one is a programming error."""
+    made: QIcon = qtawesome.icon(_NAMES[name], color=colour)
+    return made

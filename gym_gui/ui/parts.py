@@ -1,0 +1,37 @@
+"""The screens of the cockpit. A new one is a module with a widget that takes the :class:`Cockpit`, and a row here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from PyQt6.QtWidgets import QWidget
+
+from gym_gui.ui.context import Cockpit
+
+
+class Place(Enum):
+    """Where a part has its place when the cockpit is first opened; docks may be moved afterwards."""
+
+    LEFT = "left"
+    STAGE = "stage"
+    RIGHT = "right"
+    BOTTOM = "bottom"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One screen. Of several in one place the first is in front."""
+
+    name: str
+    title: str
+    place: Place
+    make: Callable[[Cockpit], QWidget]
+    shortcut: str = ""
+    help: str = ""
+
+
+def default_parts() -> list[Part]:
+    """What the cockpit is made of. Imported here, so that the frame can be tested without them."""
+    return []

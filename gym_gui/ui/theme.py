@@ -1,0 +1,250 @@
+"""Two looks of our own, dark and light: a palette and a little style sheet on Qt's Fusion style.
+
+Colours are named by what they are for. Widgets ask :func:`current` when they paint, and follow :attr:`Themes.changed`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from string import Template
+
+from PyQt6.QtCore import QObject, pyqtSignal
+from PyQt6.QtGui import QColor, QPalette
+from PyQt6.QtWidgets import QApplication, QStyleFactory
+
+
+@dataclass(frozen=True)
+class Theme:
+    """The colours of one look."""
+
+    name: str
+    window: str
+    panel: str
+    field: str
+    raised: str
+    border: str
+    strong_border: str
+    text: str
+    muted: str
+    accent: str
+    on_accent: str
+    good: str
+    warning: str
+    bad: str
+    idle: str
+    selection: str
+    curves: tuple[str, ...]
+
+    def colour(self, name: str) -> QColor:
+        return QColor(getattr(self, name))
+
+    def curve(self, number: int) -> QColor:
+        """The colour of the nth of several curves; they repeat when there are many."""
+        return QColor(self.curves[number % len(self.curves)])
+
+
+DARK = Theme(
+    name="dark",
+    window="#1b1e25",
+    panel="#20242c",
+    field="#15181d",
+    raised="#2a2f39",
+    border="#2f3541",
+    strong_border="#465063",
+    text="#e3e7ee",
+    muted="#949eb0",
+    accent="#4c9aff",
+    on_accent="#ffffff",
+    good="#3fb97c",
+    warning="#e0a73a",
+    bad="#ef6461",
+    idle="#7d8798",
+    selection="#2b4263",
+    curves=("#4c9aff", "#f5a623", "#3fb97c", "#c77dff", "#ef6461", "#2ec4d6", "#d9d26a", "#ff8fb1"),
+)
+LIGHT = Theme(
+    name="light",
+    window="#f4f5f8",
+    panel="#ffffff",
+    field="#ffffff",
+    raised="#e9ecf1",
+    border="#d9dde5",
+    strong_border="#b3bac7",
+    text="#1c2230",
+    muted="#5d6779",
+    accent="#1f6fe0",
+    on_accent="#ffffff",
+    good="#1c8a55",
+    warning="#a96d00",
+    bad="#c93a36",
+    idle="#7b8494",
+    selection="#d3e4fd",
+    curves=("#1f6fe0", "#d27c00", "#1c8a55", "#8a3ffc", "#c93a36", "#00838f", "#8a7a00", "#c2185b"),
+)
+ASSETS = Path(__file__).with_name("assets")
+THEMES = {theme.name: theme for theme in (DARK, LIGHT)}
+
+_SHEET = Template("""
+* { outline: none; }
+QMainWindow, QDialog { background: $window; }
+QMainWindow::separator { background: $border; width: 1px; height: 1px; }
+QMainWindow::separator:hover { background: $accent; }
+QToolTip { background: $raised; color: $text; border: 1px solid $strong_border; padding: 4px 6px; }
+QDockWidget { color: $muted; font-weight: 600; }
+QDockWidget::title { background: $window; padding: 8px 12px 6px 12px; text-align: left; }
+QLabel[role="muted"] { color: $muted; }
+QLabel[role="title"] { font-size: 15px; font-weight: 600; }
+QLabel[role="huge"] { font-size: 26px; font-weight: 600; }
+QLabel[role="section"] { color: $muted; font-weight: 600; font-size: 11px; }
+QLabel[role="error"] { color: $bad; }
+QLabel[role="warning"] { color: $warning; }
+QLabel[role="good"] { color: $good; }
+QFrame[role="card"] { background: $panel; border: 1px solid $border; border-radius: 8px; }
+QFrame[role="card"][selected="true"] { border: 1px solid $accent; }
+QFrame[role="banner"] { background: $raised; border: 1px solid $border; border-radius: 6px; }
+QFrame[role="line"] { background: $border; border: none; max-height: 1px; }
+QPushButton {
+    background: $raised; color: $text; border: 1px solid $border; border-radius: 6px;
+    padding: 6px 14px; min-height: 18px;
+}
+QPushButton:hover { border-color: $strong_border; }
+QPushButton:pressed { background: $field; }
+QPushButton:focus { border-color: $accent; }
+QPushButton:disabled { color: $muted; background: $panel; }
+QPushButton[kind="primary"] { background: $accent; color: $on_accent; border-color: $accent; font-weight: 600; }
+QPushButton[kind="primary"]:disabled { background: $raised; color: $muted; border-color: $border; }
+QPushButton[kind="danger"] { color: $bad; }
+QPushButton[kind="flat"], QToolButton { background: transparent; border: 1px solid transparent; }
+QPushButton[kind="flat"]:hover, QToolButton:hover { background: $raised; }
+QToolButton { border-radius: 6px; padding: 4px; color: $text; }
+QToolButton:focus { border-color: $accent; }
+QToolButton:checked { background: $selection; }
+QPushButton[kind="segment"] { border-radius: 0; padding: 6px 10px; }
+QPushButton[kind="segment"]:checked { background: $accent; color: $on_accent; border-color: $accent; }
+QLineEdit, QPlainTextEdit, QTextEdit, QTextBrowser, QComboBox, QSpinBox, QDoubleSpinBox {
+    background: $field; color: $text; border: 1px solid $border; border-radius: 6px; padding: 5px 8px;
+    selection-background-color: $accent; selection-color: $on_accent;
+}
+QLineEdit:hover, QComboBox:hover, QSpinBox:hover { border-color: $strong_border; }
+QLineEdit:focus, QPlainTextEdit:focus, QTextEdit:focus, QComboBox:focus, QSpinBox:focus { border-color: $accent; }
+QLineEdit[invalid="true"], QComboBox[invalid="true"] { border-color: $bad; }
+QLineEdit:disabled, QComboBox:disabled, QSpinBox:disabled { color: $muted; background: $panel; }
+QComboBox QAbstractItemView {
+    background: $panel; border: 1px solid $strong_border; selection-background-color: $selection;
+}
+QComboBox::drop-down { border: none; width: 24px; }
+QComboBox::down-arrow { image: url("$assets/down-$name.svg"); width: 12px; height: 12px; }
+QSpinBox::up-button, QDoubleSpinBox::up-button, QSpinBox::down-button, QDoubleSpinBox::down-button {
+    background: transparent; border: none; width: 20px;
+}
+QSpinBox::up-arrow, QDoubleSpinBox::up-arrow { image: url("$assets/up-$name.svg"); width: 10px; height: 10px; }
+QSpinBox::down-arrow, QDoubleSpinBox::down-arrow { image: url("$assets/down-$name.svg"); width: 10px; height: 10px; }
+QCheckBox::indicator, QTableView::indicator {
+    width: 15px; height: 15px; border: 1px solid $strong_border; border-radius: 4px; background: $field;
+}
+QCheckBox::indicator:checked, QTableView::indicator:checked {
+    background: $accent; border-color: $accent; image: url("$assets/check.svg");
+}
+QCheckBox::indicator:focus { border-color: $accent; }
+QCheckBox::indicator:disabled { background: $panel; border-color: $border; }
+QCheckBox, QRadioButton { spacing: 8px; }
+QTabWidget::pane { border: none; border-top: 1px solid $border; }
+QTabBar { qproperty-drawBase: 0; }
+QTabBar::tab { background: transparent; color: $muted; padding: 8px 14px; border-bottom: 2px solid transparent; }
+QTabBar::tab:selected { color: $text; border-bottom: 2px solid $accent; }
+QTabBar::tab:hover { color: $text; }
+QTabBar::tab:focus { color: $accent; }
+QHeaderView::section {
+    background: $window; color: $muted; border: none; border-bottom: 1px solid $border;
+    padding: 6px 8px; font-weight: 600;
+}
+QTableView, QTreeView, QListView {
+    background: $panel; alternate-background-color: $window; border: none; gridline-color: $border;
+    selection-background-color: $selection; selection-color: $text;
+}
+QTableView::item, QTreeView::item, QListView::item { padding: 3px 6px; }
+QTableCornerButton::section { background: $window; border: none; }
+QScrollArea, QScrollArea > QWidget > QWidget { background: transparent; border: none; }
+QScrollBar:vertical { background: transparent; width: 10px; margin: 0; }
+QScrollBar:horizontal { background: transparent; height: 10px; margin: 0; }
+QScrollBar::handle { background: $strong_border; border-radius: 4px; min-height: 28px; min-width: 28px; margin: 1px; }
+QScrollBar::handle:hover { background: $muted; }
+QScrollBar::add-line, QScrollBar::sub-line { width: 0; height: 0; }
+QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }
+QProgressBar {
+    background: $field; border: 1px solid $border; border-radius: 6px; text-align: center; min-height: 16px;
+}
+QProgressBar::chunk { background: $accent; border-radius: 5px; }
+QSplitter::handle { background: $border; }
+QSplitter::handle:hover { background: $accent; }
+QMenuBar { background: $window; }
+QMenuBar::item { padding: 5px 10px; background: transparent; }
+QMenuBar::item:selected { background: $raised; }
+QMenu { background: $panel; border: 1px solid $strong_border; padding: 4px; }
+QMenu::item { padding: 6px 28px 6px 14px; border-radius: 4px; }
+QMenu::item:selected { background: $selection; }
+QMenu::item:disabled { color: $muted; }
+QMenu::separator { height: 1px; background: $border; margin: 4px 8px; }
+QStatusBar { background: $window; color: $muted; border-top: 1px solid $border; }
+QStatusBar::item { border: none; }
+QGroupBox { border: none; margin-top: 18px; font-weight: 600; }
+QGroupBox::title { subcontrol-origin: margin; color: $muted; }
+""")
+
+
+class Themes(QObject):
+    """The look of the application. ``changed(Theme)`` follows a switch."""
+
+    changed = pyqtSignal(object)
+
+    def __init__(self, app: QApplication, name: str = "dark") -> None:
+        super().__init__(app)
+        self._app = app
+        self.theme = THEMES.get(name, DARK)
+        self._apply()
+
+    def use(self, name: str) -> None:
+        """Switch to a look by its name; an unknown one is taken for dark."""
+        theme = THEMES.get(name, DARK)
+        if theme != self.theme:
+            self.theme = theme
+            self._apply()
+            self.changed.emit(theme)
+
+    def toggle(self) -> None:
+        self.use("light" if self.theme.name == "dark" else "dark")
+
+    def _apply(self) -> None:
+        self._app.setStyle(QStyleFactory.create("Fusion"))
+        self._app.setPalette(_palette(self.theme))
+        colours = {one.name: getattr(self.theme, one.name) for one in fields(Theme) if one.name != "curves"}
+        self._app.setStyleSheet(_SHEET.substitute(colours, assets=ASSETS.as_posix()))
+
+
+def _palette(theme: Theme) -> QPalette:
+    role = QPalette.ColorRole
+    palette = QPalette()
+    for target, name in (
+        (role.Window, "window"),
+        (role.WindowText, "text"),
+        (role.Base, "field"),
+        (role.AlternateBase, "window"),
+        (role.ToolTipBase, "raised"),
+        (role.ToolTipText, "text"),
+        (role.Text, "text"),
+        (role.PlaceholderText, "muted"),
+        (role.Button, "raised"),
+        (role.ButtonText, "text"),
+        (role.BrightText, "bad"),
+        (role.Link, "accent"),
+        (role.Highlight, "accent"),
+        (role.HighlightedText, "on_accent"),
+        (role.Mid, "border"),
+        (role.Light, "strong_border"),
+        (role.Dark, "border"),
+    ):
+        palette.setColor(target, theme.colour(name))
+    for target in (role.Text, role.WindowText, role.ButtonText):
+        palette.setColor(QPalette.ColorGroup.Disabled, target, theme.colour("muted"))
+    return palette

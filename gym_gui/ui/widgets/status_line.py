@@ -1,0 +1,53 @@
+"""The status bar: whether the daemon answers, what waits, and what the machine has left."""
+
+from __future__ import annotations
+
+from PyQt6.QtCore import Qt
+from PyQt6.QtWidgets import QLabel, QStatusBar, QWidget
+
+from gym_gui.ui.bridge import ConnectionState
+from mosaic_protocol.proto import trainer_pb2 as pb
+
+
+class StatusLine(QStatusBar):
+    """Shows what the daemon last said; away from it, that is said instead."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setSizeGripEnabled(False)
+        self._connection = QLabel(self.tr("connecting to the trainer daemon…"))
+        self._connection.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._load = QLabel()
+        self._machine = QLabel()
+        self.addWidget(self._connection, 1)
+        self.addPermanentWidget(self._load)
+        self.addPermanentWidget(self._machine)
+        for label in (self._connection, self._load, self._machine):
+            label.setContentsMargins(10, 2, 10, 2)
+
+    def show_connection(self, state: ConnectionState) -> None:
+        self._connection.setText(("●  " if state.connected else "○  ") + state.sentence)
+        self._connection.setProperty("role", "" if state.connected else "warning")
+        self._connection.setStyleSheet("")  # has the style look at the role again
+        self._connection.setToolTip(state.sentence)
+        if not state.connected:
+            self._load.clear()
+            self._machine.clear()
+
+    def show_health(self, health: pb.Health) -> None:
+        self._load.setText(self.tr("{live} live, {queued} queued").format(live=health.live, queued=health.queued))
+        self._load.setToolTip(self.tr("Runs that train now, and runs that wait for CPU, GPU or memory"))
+        parts = [self.tr("CPU {used}/{all}").format(used=health.reserved.cpus, all=health.capacity.cpus)]
+        if health.capacity.gpus:
+            parts.append(self.tr("GPU {used}/{all}").format(used=health.reserved.gpus, all=health.capacity.gpus))
+        memory = self.tr("memory {used}/{all} GB")
+        gigabytes = {"used": _gigabytes(health.reserved.memory_mb), "all": _gigabytes(health.capacity.memory_mb)}
+        parts.append(memory.format(**gigabytes))
+        parts.append(self.tr("disk {free} GB free").format(free=f"{health.disk_free_bytes / 1e9:,.0f}"))
+        self._machine.setText("   ".join(parts))
+        names = ", ".join(health.gpu_names) or self.tr("no GPU")
+        self._machine.setToolTip(self.tr("Reserved of what the machine has ({gpus})").format(gpus=names))
+
+
+def _gigabytes(megabytes: int) -> str:
+    return f"{megabytes / 1024:.0f}"
