@@ -99,3 +99,8 @@ def test_every_setting_says_what_it_is_for() -> None:
         and isinstance(text, ast.Expr)
     }
     assert told == {field.name for field in fields(TrainerSettings)}
+
+
+def test_a_variable_that_is_no_setting_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(RefusedError, match="did you mean 'MOSAIC_TRAINER_PORT'"):
+        from_env({"MOSAIC_TRAINER_PROT": "50055"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import IO
@@ -69,7 +70,8 @@ def _wait_for_answer(paths: MosaicPaths, child: subprocess.Popen[bytes], log: Pa
     while time.monotonic() < deadline:
         endpoint = running_endpoint(paths)
         if endpoint is not None and answers(paths, endpoint):
-            child.returncode = child.poll() if child.poll() is not None else 0  # it is meant to outlive us
+            # It is meant to outlive us; where it does not, a cockpit that stays open must not keep its remains.
+            threading.Thread(target=child.wait, name="daemon-reaper", daemon=True).start()
             return endpoint
         if child.poll() is not None and holder(paths.lock_file) is None:
             raise WorldError(_last_words(log, begin))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from gym_gui.services.trainer.errors import RefusedError
+from mosaic_protocol.suggest import did_you_mean
 
 PREFIX = "MOSAIC_TRAINER_"
 
@@ -55,6 +56,7 @@ class TrainerSettings:
     def from_environment(cls, environment: Mapping[str, str] = os.environ, **flags: Any) -> TrainerSettings:
         """Defaults, overridden by the environment, overridden by flags that are not None."""
         found: dict[str, Any] = {}
+        _refuse_unknown(environment, [PREFIX + one.name.upper() for one in fields(cls)])
         for one in fields(cls):
             text = environment.get(PREFIX + one.name.upper())
             if text is not None:
@@ -76,6 +78,12 @@ class TrainerSettings:
                 f"listening on {self.host} needs TLS: give --tls-cert and --tls-key, or listen on 127.0.0.1"
             )
         return self
+
+
+def _refuse_unknown(environment: Mapping[str, str], known: list[str]) -> None:
+    for name in environment:
+        if name.startswith(PREFIX) and name not in known:
+            raise RefusedError(f"{name} is not a setting of the trainer daemon{did_you_mean(name, known)}")
 
 
 def _read(name: str, text: str, kind: type) -> Any:
