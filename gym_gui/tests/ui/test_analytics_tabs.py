@@ -1,0 +1,77 @@
+"""The TensorBoard tab: waits for data, starts a real server, ends it, and says what is wrong."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from gym_gui.tests.ui.conftest import MakeCockpit
+from gym_gui.ui.app import CockpitApp
+from gym_gui.ui.panels.analytics_tabs import AnalyticsTabManager, TensorBoardTab
+from gym_gui.ui.tensorboard_server import TensorBoardServer
+
+HANG = 120_000
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    directory = tmp_path / "01K9ZQ3V7X0000000000000000"
+    (directory / "tensorboard").mkdir(parents=True)
+    return directory
+
+
+@pytest.fixture
+def cockpit(make_cockpit: MakeCockpit) -> CockpitApp:
+    return make_cockpit()
+
+
+@pytest.fixture
+def tab(cockpit: CockpitApp, run_dir: Path, qtbot: QtBot) -> Iterator[TensorBoardTab]:
+    cockpit.bridge._timer.start()  # answers are delivered although there is no daemon
+    tab = TensorBoardTab(cockpit.window.cockpit, run_dir.name, run_dir)
+    qtbot.addWidget(tab)
+    yield tab
+    tab.close_tab()
+
+
+def write_events(run_dir: Path) -> None:
+    (run_dir / "tensorboard" / "events.out.tfevents.1.here").write_bytes(b"")
+
+
+def test_a_tab_without_data_waits_and_then_shows_a_real_server(
+    tab: TensorBoardTab, run_dir: Path, qtbot: QtBot
+) -> None:
+    tab.show()
+    qtbot.waitUntil(lambda: tab.told.startswith("Not available yet"), timeout=HANG)
+    assert tab.server is None and not tab.browser.isEnabled()
+    write_events(run_dir)
+    qtbot.waitUntil(tab.browser.isEnabled, timeout=HANG)
+    assert tab.server is not None
+    with urllib.request.urlopen(tab.server.address, timeout=60) as page:
+        assert page.status == 200
+    process = tab.server._process
+    tab.close_tab()
+    assert process.state() == process.ProcessState.NotRunning
+
+
+def test_a_finished_run_without_data_says_so(tab: TensorBoardTab, run_dir: Path, qtbot: QtBot) -> None:
+    (run_dir / "analytics.json").write_text('{"state": "TERM"}')
+    tab.show()
+    qtbot.waitUntil(lambda: tab.told == "This run wrote no TensorBoard data.", timeout=HANG)
+
+
+def test_a_server_that_cannot_start_is_told_with_the_way_out(run_dir: Path, qtbot: QtBot) -> None:
+    server = TensorBoardServer(run_dir, python="/usr/bin/python3-that-is-not-there")
+    server._process.setProgram("/bin/sh")
+    server._process.setArguments(["-c", "echo No module named tensorboard; exit 1"])
+    with qtbot.waitSignal(server.failed, timeout=HANG) as told:
+        server.start()
+    assert told.args is not None and "pip install tensorboard" in told.args[0]
+
+
+def test_tensorboard_is_among_the_tabs() -> None:
+    assert [tab.name for tab in AnalyticsTabManager().tabs()] == ["tensorboard"]
