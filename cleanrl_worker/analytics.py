@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from cleanrl_worker.config import ScriptPlan, WorkerConfig
+from cleanrl_worker.tools.extras import applied_sets
 from mosaic_protocol.paths import RunPaths
 from mosaic_protocol.run_manifest import refresh_manifest
 
@@ -24,6 +27,7 @@ class AnalyticsManifest:
             "seed": config.seed,
             "total_timesteps": config.total_timesteps,
             "script_arguments": list(plan.arguments),
+            "extras": applied_sets(Path(sys.prefix)),
         }
         self._next_at = 0.0
 

@@ -19,7 +19,7 @@ from cleanrl_worker.plain_state import NotPlainError, Tensors, assign, decode, e
 # What layers hold besides state: how they were made, and how they draw.
 _NOT_STATE = (gym.Space, gym.Env, gym.vector.VectorEnv, gym.envs.registration.EnvSpec, Enum)
 _IGNORED_NAMES = frozenset({"env", "envs", "env_fns", "spec", "metadata", "_metadata", "_saved_kwargs", "_cached_spec"})
-_PICTURE_NAMES = ("screen", "clock", "surface", "window", "img", "render")
+_PICTURE_NAMES = ("screen", "clock", "surf", "window", "img", "render")
 
 
 class EnvStateError(ValueError):
@@ -32,8 +32,10 @@ def layers(envs: Any) -> Iterator[tuple[str, Any]]:
     for number, outermost in enumerate(getattr(envs, "envs", ())):
         layer, depth = outermost, 0
         while layer is not None:
-            yield f"{number}.{depth}", layer
-            layer, depth = vars(layer).get("env"), depth + 1
+            if not getattr(type(layer), "stateless_layer", False):  # such as the wrapper that records videos
+                yield f"{number}.{depth}", layer
+                depth += 1
+            layer = vars(layer).get("env")
 
 
 def capture(envs: Any, tensors: Tensors) -> dict[str, Any]:
