@@ -1,0 +1,82 @@
+"""The tabs of the current run: made late, closed with it, and the one in front stays in front."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from PyQt6.QtWidgets import QLabel, QWidget
+from pytestqt.qtbot import QtBot
+
+from gym_gui.tests.ui.conftest import MakeCockpit
+from gym_gui.ui.context import Cockpit
+from gym_gui.ui.panels.run_tabs import RunTabs
+from mosaic_protocol.proto import trainer_pb2 as pb
+
+made: list[tuple[str, str]] = []
+closed: list[tuple[str, str]] = []
+
+
+class Page(QLabel):
+    def __init__(self, tab: str, run_id: str) -> None:
+        super().__init__(f"{tab} of {run_id}")
+        self.what = (tab, run_id)
+        made.append(self.what)
+
+    def close_tab(self) -> None:
+        closed.append(self.what)
+
+
+@dataclass(frozen=True)
+class Spec:
+    name: str
+    title: str
+
+    def make(self, cockpit: Cockpit, run_id: str) -> QWidget:
+        return Page(self.name, run_id)
+
+
+@pytest.fixture
+def tabs(make_cockpit: MakeCockpit, qtbot: QtBot) -> RunTabs:
+    made.clear()
+    closed.clear()
+    cockpit = make_cockpit().window.cockpit
+    specs = [Spec("metrics", "Metrics"), Spec("tensorboard", "TensorBoard")]
+    tabs = RunTabs(cockpit, lambda run: specs if run.worker_type == "cleanrl" else specs[:1])
+    qtbot.addWidget(tabs)
+    cockpit.runs.take([pb.Run(run_id=name, name=f"run {name}", worker_type="cleanrl") for name in "AB"])
+    cockpit.runs.take([pb.Run(run_id="T", name="toy", worker_type="toy")])
+    return tabs
+
+
+def test_a_tab_is_made_when_it_is_first_looked_at(tabs: RunTabs) -> None:
+    tabs._cockpit.selection.select(["A"])
+    assert made == [("metrics", "A")]
+    tabs.show_tab("tensorboard")
+    assert made == [("metrics", "A"), ("tensorboard", "A")]
+    tabs.show_tab("metrics")
+    assert len(made) == 2
+
+
+def test_another_run_closes_the_tabs_and_keeps_the_front_one(tabs: RunTabs) -> None:
+    tabs._cockpit.selection.select(["A"])
+    tabs.show_tab("tensorboard")
+    tabs._cockpit.selection.select(["B", "A"])
+    assert set(closed) == {("metrics", "A"), ("tensorboard", "A")}
+    assert made[-1] == ("tensorboard", "B")
+    tabs._cockpit.selection.select(["T"])
+    assert made[-1] == ("metrics", "T"), "what a run has not cannot be in front"
+    tabs._cockpit.selection.select(["A"])
+    assert made[-1] == ("tensorboard", "A")
+
+
+def test_an_update_of_the_run_changes_its_title_only(tabs: RunTabs) -> None:
+    tabs._cockpit.selection.select(["A"])
+    tabs._cockpit.runs.take([pb.Run(run_id="A", name="renamed", worker_type="cleanrl")])
+    assert tabs._title.text() == "renamed" and len(made) == 1
+
+
+def test_a_run_that_was_deleted_leaves_the_hint(tabs: RunTabs) -> None:
+    tabs._cockpit.selection.select(["A"])
+    tabs._cockpit.runs.take([pb.Run(run_id="A", deleted=True)])
+    assert tabs._pages.currentIndex() == 0 and closed == [("metrics", "A")]

@@ -1,0 +1,131 @@
+"""The right side: the tabs of the run that is looked at. Which ones there are is its worker's presenter's to say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from PyQt6.QtCore import Qt
+from PyQt6.QtWidgets import QLabel, QStackedLayout, QTabWidget, QVBoxLayout, QWidget
+
+from gym_gui.ui.context import Cockpit
+from mosaic_protocol.proto import trainer_pb2 as pb
+
+
+class Tab(Protocol):
+    """What a presenter offers for a run."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def make(self) -> Callable[[Cockpit, str], QWidget]: ...
+
+
+TabsFor = Callable[[pb.Run], Sequence[Tab]]
+
+
+class RunTabs(QWidget):
+    """Tabs are made when they are first looked at, and gone when another run is. The tab in front stays in front."""
+
+    def __init__(self, cockpit: Cockpit, tabs_for: TabsFor) -> None:
+        super().__init__()
+        self.setMinimumWidth(320)
+        self._cockpit, self._tabs_for = cockpit, tabs_for
+        self._run_id: str | None = None
+        self._specs: list[Tab] = []
+        self._wanted = cockpit.preferences.get("run-tabs.front", "")
+        self._title = QLabel()
+        self._title.setProperty("role", "title")
+        self._title.setContentsMargins(12, 8, 12, 0)
+        self.tabs = QTabWidget()
+        self.tabs.setDocumentMode(True)
+        self.tabs.setMovable(False)
+        self.tabs.currentChanged.connect(self._look_at)
+        self._empty = QLabel(self.tr("Choose a run in the list below to see its metrics and artifacts."))
+        self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._empty.setWordWrap(True)
+        self._empty.setProperty("role", "muted")
+        page = QWidget()
+        inside = QVBoxLayout(page)
+        inside.setContentsMargins(0, 0, 0, 0)
+        inside.addWidget(self._title)
+        inside.addWidget(self.tabs, 1)
+        self._pages = QStackedLayout(self)
+        self._pages.addWidget(self._empty)
+        self._pages.addWidget(page)
+        cockpit.selection.changed.connect(lambda _: self._follow())
+        cockpit.runs.changed.connect(self._runs_changed)
+
+    def show_tab(self, name: str) -> None:
+        """Bring a tab to the front by its name; one that the run has not is left alone."""
+        for number, spec in enumerate(self._specs):
+            if spec.name == name:
+                self.tabs.setCurrentIndex(number)
+
+    def close_panel(self) -> None:
+        self._clear()
+
+    def _runs_changed(self, run_ids: list[str]) -> None:
+        if self._cockpit.selection.current in run_ids:
+            self._follow()
+
+    def _follow(self) -> None:
+        current = self._cockpit.selection.current
+        run = self._cockpit.runs.get(current) if current else None
+        if run is None:
+            self._clear()
+            self._pages.setCurrentIndex(0)
+            return
+        self._title.setText(run.name)
+        if run.run_id != self._run_id:
+            self._show_run(run)
+
+    def _show_run(self, run: pb.Run) -> None:
+        self._clear()
+        self._run_id = run.run_id
+        self._specs = list(self._tabs_for(run))
+        self.tabs.blockSignals(True)
+        for spec in self._specs:
+            holder = QWidget()
+            QVBoxLayout(holder).setContentsMargins(0, 0, 0, 0)
+            self.tabs.addTab(holder, spec.title)
+        names = [spec.name for spec in self._specs]
+        self.tabs.setCurrentIndex(names.index(self._wanted) if self._wanted in names else 0)
+        self.tabs.blockSignals(False)
+        self._pages.setCurrentIndex(1)
+        self._make(self.tabs.currentIndex())
+
+    def _look_at(self, number: int) -> None:
+        if 0 <= number < len(self._specs):
+            self._wanted = self._specs[number].name
+            self._cockpit.preferences.put("run-tabs.front", self._wanted)
+            self._make(number)
+
+    def _make(self, number: int) -> None:
+        holder = self.tabs.widget(number)
+        layout = holder.layout() if holder is not None else None
+        if layout is not None and layout.count() == 0 and self._run_id is not None:
+            layout.addWidget(self._specs[number].make(self._cockpit, self._run_id))
+
+    def _clear(self) -> None:
+        self._run_id, self._specs = None, []
+        self.tabs.blockSignals(True)
+        while self.tabs.count():
+            holder = self.tabs.widget(0)
+            self.tabs.removeTab(0)
+            if holder is not None:
+                _close(holder)
+                holder.deleteLater()
+        self.tabs.blockSignals(False)
+
+
+def _close(holder: QWidget) -> None:
+    """Tell what is inside that nobody looks any more: a tab with a server or a stream has ``close_tab``."""
+    layout = holder.layout()
+    item = layout.itemAt(0) if layout is not None else None
+    inside = item.widget() if item is not None else None
+    close = getattr(inside, "close_tab", None)
+    if close is not None:
+        close()
