@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,7 +31,7 @@ def parse(kind: type[A], description: str, words: list[str] | None = None) -> A:
 
 
 def _value_of(flag: str, words: list[str]) -> str | None:
-    for word, following in zip(words, [*words[1:], None], strict=True):
+    for word, following in zip_longest(words, words[1:]):
         if word == flag:
             return following
         if word.startswith(f"{flag}="):

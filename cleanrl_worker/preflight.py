@@ -3,28 +3,49 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
+from collections.abc import Callable
 from contextlib import redirect_stdout
-from typing import Any
+from typing import Any, NamedTuple
 
 from cleanrl_worker.config import PACKAGE, ConfigError
 from mosaic_protocol.suggest import did_you_mean
 from mosaic_protocol.worker_manifest import load_manifest
 
 _KINDS = {"Discrete": "discrete", "Box": "continuous", "MultiDiscrete": "multi_discrete", "MultiBinary": "multi_binary"}
+_EXTRA_OF = {
+    "ale_py": "atari",
+    "cv2": "atari",
+    "envpool": "envpool",
+    "mujoco": "mujoco",
+    "Box2D": "box2d",
+}
+"""Module that may be missing → the set of extras that brings it."""
+_EXTRA_OF_ENTRY_POINT = {"gymnasium.envs.mujoco": "mujoco", "gymnasium.envs.box2d": "box2d", "ale_py": "atari"}
+_PROCGEN_NAME = re.compile(r"([a-z]+?)[-_]?(easy|hard|extreme|memory|exploration)?(-v0)?", re.IGNORECASE)
 
 
-def describe_environment(env_id: str) -> dict[str, str]:
-    """Make the environment once and tell its spaces. Raises :class:`ConfigError` when it cannot be made."""
-    env = _made(env_id)
-    try:
-        return {
-            "observation_space": str(env.observation_space),
-            "action_space": str(env.action_space),
-            "action_kind": _KINDS.get(type(env.action_space).__name__, type(env.action_space).__name__),
-        }
-    finally:
-        env.close()
+class Spaces(NamedTuple):
+    observation: Any
+    action: Any
+
+
+class MissingExtraError(ConfigError):
+    """Something optional that the environment needs is not installed."""
+
+
+def describe_environment(env_id: str, algo: str = "") -> dict[str, str]:
+    """Tell the spaces of an environment, looked for where the algorithm gets its environments from.
+
+    Without an algorithm of ours that is Gymnasium. Raises :class:`ConfigError` when it cannot be made.
+    """
+    spaces = _spaces(env_id, algo)
+    return {
+        "observation_space": str(spaces.observation),
+        "action_space": str(spaces.action),
+        "action_kind": _KINDS.get(type(spaces.action).__name__, type(spaces.action).__name__),
+    }
 
 
 def check_action_space(algo: str, accepted: tuple[str, ...], env_id: str, found: dict[str, str]) -> None:
@@ -33,10 +54,94 @@ def check_action_space(algo: str, accepted: tuple[str, ...], env_id: str, found:
     if not accepted or kind in accepted:
         return
     offered = load_manifest(PACKAGE).algorithms.items()
-    others = [name for name, other in offered if kind in other.action_spaces]
+    others = [name for name, other in offered if kind in other.action_spaces and "gymnasium" in other.environments]
     advice = f" Try {_listed(others)}." if others else ""
     wanted = " or ".join(accepted)
     raise ConfigError(f"{algo} needs a {wanted} action space; {env_id} has {found['action_space']}.{advice}")
+
+
+def _spaces(env_id: str, algo: str) -> Spaces:
+    """From the first source that has it. When none does, a missing package explains more than an unknown name."""
+    offered = load_manifest(PACKAGE).algorithms
+    sources = offered[algo].environments if algo in offered else ("gymnasium",)
+    refusals: list[ConfigError] = []
+    for source in sources:
+        try:
+            return _SOURCES[source](env_id)
+        except ConfigError as error:
+            refusals.append(error)
+    raise next((error for error in refusals if isinstance(error, MissingExtraError)), refusals[0])
+
+
+def _from_gymnasium(env_id: str) -> Spaces:
+    from cleanrl_worker.atari import is_atari_name
+
+    if is_atari_name(env_id):
+        players = [name for name, other in load_manifest(PACKAGE).algorithms.items() if "atari" in other.environments]
+        raise ConfigError(f"{env_id} is an Atari game, which this algorithm does not play. Try {_listed(players)}.")
+    env = _made(env_id)
+    try:
+        return Spaces(env.observation_space, env.action_space)
+    finally:
+        env.close()
+
+
+def _from_ale(env_id: str) -> Spaces:
+    from cleanrl_worker.atari import AtariEvaluation, UnknownGameError
+
+    try:
+        import cv2  # noqa: F401 - needed with the first picture
+
+        game = AtariEvaluation(env_id)
+    except ImportError as error:
+        raise _missing(env_id, "atari", error) from error
+    except UnknownGameError as error:
+        raise ConfigError(_about(env_id, error)) from error
+    return Spaces(game.observation_space, game.action_space)
+
+
+def _from_envpool(env_id: str) -> Spaces:
+    from cleanrl_worker.atari import UnknownGameError
+    from cleanrl_worker.envpool_games import envpool_name
+
+    try:
+        return _in_envpool(envpool_name(env_id))
+    except ImportError as error:
+        raise _missing(env_id, "envpool", error) from error
+    except UnknownGameError as error:
+        raise ConfigError(_about(env_id, error)) from error
+
+
+def _from_procgen(env_id: str) -> Spaces:
+    from cleanrl_worker.envpool_games import known_names
+
+    try:
+        known = known_names("procgen")
+        match = _PROCGEN_NAME.fullmatch(env_id)
+        name = f"{match[1].title()}{(match[2] or 'easy').title()}-v0" if match else ""
+        if name in known:
+            return _in_envpool(name)
+    except ImportError as error:
+        raise _missing(env_id, "procgen", error) from error
+    short = [one.removesuffix("Easy-v0").lower() for one in known if one.endswith("Easy-v0")]
+    nearest = did_you_mean(env_id, known if env_id[:1].isupper() else short)
+    raise ConfigError(f"there is no Procgen game {env_id!r}{nearest}")
+
+
+_SOURCES: dict[str, Callable[[str], Spaces]] = {
+    "gymnasium": _from_gymnasium,
+    "atari": _from_ale,
+    "envpool": _from_envpool,
+    "procgen": _from_procgen,
+}
+
+
+def _in_envpool(name: str) -> Spaces:
+    """The spaces of one of EnvPool's environments, which is not made for that."""
+    import envpool
+
+    found = envpool.make_spec(name)
+    return Spaces(found.gymnasium_observation_space, found.gymnasium_action_space)
 
 
 def _made(env_id: str) -> Any:
@@ -47,18 +152,55 @@ def _made(env_id: str) -> Any:
         # What packages print or warn of while they are imported would stand between the caller and our one answer.
         with redirect_stdout(io.StringIO()), warnings.catch_warnings(action="ignore"):
             return gymnasium.make(env_id)
-    except DependencyNotInstalled as error:
-        raise ConfigError(f"{env_id} needs a package that is not installed: {_first_line(error)}") from error
-    except (Error, ImportError) as error:
-        if env_id in gymnasium.registry:
-            raise ConfigError(f"{env_id} cannot be made here: {_first_line(error)}") from error
-        raise ConfigError(f"there is no environment {env_id!r}{did_you_mean(env_id, gymnasium.registry)}") from error
+    except (DependencyNotInstalled, ImportError) as error:
+        if extra := _extra_for(env_id, error):
+            raise _missing(env_id, extra, error) from error
+        if isinstance(error, DependencyNotInstalled):
+            raise ConfigError(f"{env_id} needs a package that is not installed: {_first_line(error)}") from error
+        raise _refused(env_id, error) from error
+    except Error as error:
+        raise _refused(env_id, error) from error
     except Exception as error:  # an environment's constructor is foreign code
         raise ConfigError(f"{env_id} cannot be made here: {type(error).__name__}: {_first_line(error)}") from error
 
 
-def _first_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]
+def _refused(env_id: str, error: Exception) -> ConfigError:
+    import gymnasium
+
+    if env_id in gymnasium.registry:
+        return ConfigError(f"{env_id} cannot be made here: {_first_line(error)}")
+    return ConfigError(f"there is no environment {env_id!r}{did_you_mean(env_id, gymnasium.registry)}")
+
+
+def _extra_for(env_id: str, error: BaseException | None) -> str | None:
+    """The set of extras that was missing: by the module that could not be imported, or by where the environment is."""
+    import gymnasium
+
+    while error is not None:
+        module = str(getattr(error, "name", None) or "").partition(".")[0]
+        if module in _EXTRA_OF:
+            return _EXTRA_OF[module]
+        error = error.__cause__ or error.__context__
+    registered = gymnasium.registry.get(env_id)
+    where = str(registered.entry_point) if registered is not None else ""
+    return next((extra for start, extra in _EXTRA_OF_ENTRY_POINT.items() if where.startswith(start)), None)
+
+
+def _missing(env_id: str, extra: str, error: BaseException) -> MissingExtraError:
+    command = f"python -m cleanrl_worker.tools.install_extras --set {extra}"
+    # A package that is there and does not load, say for want of a system library, has more to tell than a missing one.
+    broken = isinstance(error, ImportError) and not isinstance(error, ModuleNotFoundError)
+    reason = f" ({_first_line(error)})" if broken else ", which is not installed"
+    return MissingExtraError(f"{env_id} needs the {extra} extra{reason}. Install it with: {command}")
+
+
+def _about(env_id: str, error: Exception) -> str:
+    text = str(error)
+    return f"an Atari game is needed, and {text}" if text.startswith(f"{env_id} is none") else text
+
+
+def _first_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300].rstrip(".")
 
 
 def _listed(names: list[str]) -> str:

@@ -1,0 +1,101 @@
+"""Atari games played by EnvPool, with the face of :class:`cleanrl_worker.atari.AtariGames`.
+
+EnvPool spends a step on every reset: the step after an end ignores its action, pays nothing and shows the first
+observation of the next episode. Those are told as `resets`, since nothing can be learned from them. Its games cannot
+be kept: there is no way to read an emulator's state.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cleanrl_worker.atari import FRAME_SKIP, SPELLINGS, Step, UnknownGameError, unknown_game
+from cleanrl_worker.game_camera import Camera
+
+INSTALL = "python -m cleanrl_worker.tools.install_extras --set envpool"
+_ENLARGED = 4
+
+
+def envpool_is_installed() -> bool:
+    return importlib.util.find_spec("envpool") is not None
+
+
+def known_names(family: str) -> list[str]:
+    """EnvPool's environments of one family, such as `atari` or `procgen`. ImportError without EnvPool."""
+    from envpool.registration import registry
+
+    return [name for name, (module, *_) in registry.specs.items() if module == f"envpool.{family}"]
+
+
+def envpool_name(env_id: str) -> str:
+    """EnvPool's name of an Atari game in any of its spellings. Raises :class:`UnknownGameError`."""
+    known = known_names("atari")
+    matches = [pattern.fullmatch(env_id) for pattern, _, _ in SPELLINGS]
+    name = next((f"{match[1]}-v5" for match in matches if match), env_id)
+    if name not in known:
+        raise UnknownGameError(unknown_game(env_id, [one.removesuffix("-v5") for one in known]))
+    return name
+
+
+class EnvPoolGames:
+    """Games side by side in EnvPool's threads; a lost life ends an episode, rewards are those of the game."""
+
+    def __init__(self, name: str, count: int, seed: int, *, sticky: float, record: bool = False) -> None:
+        import envpool
+
+        self._envs = envpool.make(
+            name,
+            env_type="gymnasium",
+            num_envs=count,
+            seed=seed % 2**31,
+            episodic_life=True,
+            reward_clip=False,
+            repeat_action_probability=sticky,
+        )
+        self.count = count
+        self.camera = Camera(self._picture) if record else None
+        self.single_action_space = self._envs.action_space
+        self.single_observation_space = self._envs.observation_space
+        self.observations: NDArray[np.uint8] = self._envs.reset()[0]
+        self._ended = np.zeros(count, dtype=bool)
+        self._scores = np.zeros(count)
+        self._steps = np.zeros(count, dtype=np.int64)
+
+    def step(self, actions: NDArray[Any]) -> Step:
+        """Take one action in each game; `observations` then holds what comes next."""
+        self.observations, rewards, terminated, truncated, info = self._envs.step(actions.astype(np.int32))
+        resets, self._ended = self._ended, terminated | truncated
+        self._scores += rewards
+        self._steps += ~resets
+        over = np.flatnonzero((info["terminated"] != 0) | truncated)
+        finished = [(int(one), float(self._scores[one]), int(self._steps[one]) * FRAME_SKIP) for one in over]
+        self._scores[over], self._steps[over] = 0, 0
+        if self.camera is not None:
+            self.camera.follow(game_over=0 in over)
+        return Step(rewards.astype(np.float32), terminated, truncated, [], finished, resets)
+
+    def close(self) -> None:
+        if self.camera is not None:
+            self.camera.close()
+        self._envs.close()
+
+    def _picture(self) -> NDArray[np.uint8]:
+        return self.observations[0, -1].repeat(_ENLARGED, axis=0).repeat(_ENLARGED, axis=1)
+
+
+def make_envpool_games(
+    algo: str, env_id: str, count: int, seed: int, *, sticky: float, record: bool = False
+) -> EnvPoolGames:
+    """The games for a script, or UsageError with the sentence that says why there are none."""
+    from cleanrl_worker.session import UsageError
+
+    try:
+        return EnvPoolGames(envpool_name(env_id), count, seed, sticky=sticky, record=record)
+    except ImportError as error:
+        raise UsageError(f"{algo} needs the envpool extra ({error}). Install it with: {INSTALL}") from error
+    except UnknownGameError as error:
+        raise UsageError(f"{algo} plays Atari games, and {error}") from error
