@@ -11,7 +11,14 @@ from typing import Any
 
 import gymnasium as gym
 
-from cleanrl_worker.checkpoints import Checkpoint, CheckpointError, CheckpointManifest, describe_space, load
+from cleanrl_worker.checkpoints import (
+    Checkpoint,
+    CheckpointError,
+    CheckpointManifest,
+    describe_space,
+    load,
+    read_manifest,
+)
 from cleanrl_worker.config import PACKAGE
 from cleanrl_worker.policies import Policy
 from cleanrl_worker.session import UsageError
@@ -63,8 +70,8 @@ def load_acting(path: Path) -> LoadedPolicy:
 
     Raises CheckpointError for one that is damaged or incomplete, UsageError for one that nobody here can use.
     """
+    script = script_for(read_manifest(path).algo)  # before gigabytes are read in vain
     checkpoint = load(path)
-    script = script_for(checkpoint.manifest.algo)
     args = arguments_of(script, checkpoint.manifest.args | {"env_id": checkpoint.manifest.env_id})
     try:
         policy: Policy = script.load_policy(checkpoint, args)

@@ -92,6 +92,21 @@ class MosaicPaths:
         return self.root / "telemetry" / "telemetry.sqlite"
 
     @property
+    def training(self) -> Path:
+        """What outlives runs: imported policies, and the index of checkpoints."""
+        return self.root / "training"
+
+    @property
+    def imported(self) -> Path:
+        """Imported checkpoints, a folder for each name."""
+        return self.training / "imported"
+
+    @property
+    def checkpoint_index(self) -> Path:
+        """A cache: what it holds can be read from the checkpoints again."""
+        return self.training / "checkpoint-index.sqlite"
+
+    @property
     def pip_cache(self) -> Path:
         return self.root / "cache" / "pip"
 
@@ -113,6 +128,10 @@ class MosaicPaths:
 
     def run(self, run_id: str) -> RunPaths:
         return RunPaths(self.runs / checked_run_id(run_id))
+
+    def imported_policy(self, name: str) -> RunPaths:
+        """An imported policy, laid out like a run."""
+        return RunPaths(self.imported / checked_name(name))
 
     def run_logs(self, run_id: str) -> Path:
         return self.logs / checked_run_id(run_id)
@@ -139,6 +158,10 @@ class RunPaths:
     @property
     def checkpoints(self) -> Path:
         return self.directory / "checkpoints"
+
+    @property
+    def evaluations(self) -> Path:
+        return self.directory / "evaluations"
 
     @property
     def manifest(self) -> Path:

@@ -50,6 +50,17 @@ def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterato
             yield CompletionItem(word, help=f"{run.name}, {state_word(run)}")
 
 
+@_silently
+def checkpoints(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterator[CompletionItem]:
+    """Checkpoints by the ids that listings show; they are read from the disk, so no daemon is needed."""
+    from gym_gui.services.checkpoints.registry import TrainingRegistry
+
+    paths = CliSession.at(ctx.find_root().params.get("home")).paths
+    for entry in TrainingRegistry(paths).entries()[:_MOST_RUNS]:
+        if word := _begun([entry.id], incomplete):
+            yield CompletionItem(word, help=f"{entry.run_name}, {entry.algo} on {entry.env_id}")
+
+
 def _begun(words: list[str], incomplete: str) -> str | None:
     """The first way to name a run that goes on from what was typed; ids also in lower case."""
     return next((word for word in words if word.startswith((incomplete, incomplete.upper()))), None)

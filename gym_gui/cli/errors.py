@@ -77,6 +77,10 @@ def code_for_outcome(outcome: str) -> ExitCode:
 
 def translated(error: Exception) -> CliError | None:
     """A failure that was to be expected, in our words; None for a bug."""
+    # Here, because every command imports this module and few have to do with checkpoints.
+    from gym_gui.services.checkpoints import CheckpointsError, UnknownCheckpointError
+    from gym_gui.services.worker_tools import ToolError, ToolRefusedError
+
     match error:
         case CliError():
             return error
@@ -84,8 +88,12 @@ def translated(error: Exception) -> CliError | None:
             return CliError(_usage_sentence(error), ExitCode.REFUSED)
         case click.ClickException():
             return CliError(error.format_message(), ExitCode.FAILED)
-        case RefusedError():
+        case UnknownCheckpointError():
+            return CliError(str(error), ExitCode.NO_SUCH_RUN)
+        case RefusedError() | CheckpointsError() | ToolRefusedError():
             return CliError(str(error), ExitCode.REFUSED)
+        case ToolError():
+            return CliError(str(error), ExitCode.FAILED)
         case TrainerError():
             return _translated_call(error, getattr(error, "status", ""))
     return None

@@ -34,6 +34,7 @@ _COLORS = {
     "failed": "red",
     "fail": "red",
     "lost": "red",
+    "damaged": "red",
 }
 
 

@@ -29,6 +29,11 @@ def runs_argument(function: F) -> F:
     return click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=candidates.runs)(function)
 
 
+def checkpoint_argument(function: F) -> F:
+    """One checkpoint: ``RUN``, ``RUN@STEP``, ``RUN@best``, ``RUN@last``, the name of an import, or a path."""
+    return click.argument("checkpoint", metavar="CHECKPOINT", shell_complete=candidates.checkpoints)(function)
+
+
 class Count(click.ParamType[int]):
     """A whole number as people write large ones: ``200000``, ``200_000``, ``2e5``, ``200k``, ``1.5M``."""
 

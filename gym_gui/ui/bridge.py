@@ -43,7 +43,7 @@ class ConnectionState:
 
 
 class TrainerBridge(QObject):
-    """One connection to the daemon of a data root. Lives in the GUI's thread, and all its methods are called there.
+    """One connection to the daemon of a data root. Its methods are called in the GUI's thread, :meth:`post` in any.
 
     Signals: ``connection_changed(ConnectionState)``; ``runs_changed(list[pb.Run])`` with every run once after a
     connection was made and then whatever changed (``run.deleted`` tells what is gone); ``health_changed(pb.Health)``.
@@ -136,6 +136,10 @@ class TrainerBridge(QObject):
 
         if not self._leaving.is_set():
             self._pool.submit(work)
+
+    def post(self, callback: Callable[[], None]) -> None:
+        """Have something called in the GUI's thread. The one method for other threads: progress of background work."""
+        self._answers.put(callback)
 
     def follow(self, stream: Stream, parent: QObject) -> Feed:
         """Follow a stream of (cursor, item); it is taken up again from the last cursor when the daemon comes back."""

@@ -1,4 +1,4 @@
-"""The first minutes: one click to a run that learns, and six hints that show where things are. Closed for good, once."""
+"""The first minutes: one click to a run that learns, and six hints on where things are; closed once and for all."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from PyQt6.QtWidgets import (
     QPlainTextEdit,
     QPushButton,
     QScrollArea,
+    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
@@ -36,6 +37,7 @@ class DoctorPanel(QWidget):
 
     def __init__(self, cockpit: Cockpit) -> None:
         super().__init__()
+        self.setMinimumWidth(300)
         self._cockpit = cockpit
         self.checks: list[Check] = []
         self._asked = False
@@ -56,6 +58,7 @@ class DoctorPanel(QWidget):
         inside.setLayout(self._rows)
         scroll = QScrollArea()
         scroll.setWidgetResizable(True)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.setWidget(inside)
         self._output = QPlainTextEdit()
         self._output.setReadOnly(True)
@@ -134,15 +137,17 @@ class DoctorPanel(QWidget):
         mark.setToolTip(check.status)
         title = QLabel(check.title)
         title.setProperty("role", "title")
+        title.setWordWrap(True)
         detail = QLabel(check.detail)
         detail.setWordWrap(True)
+        detail.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         detail.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         layout.addWidget(mark, 0, 0)
         layout.addWidget(title, 0, 1)
-        layout.addWidget(detail, 1, 1, 1, 2)
+        layout.addWidget(detail, 1, 1)
         layout.setColumnStretch(1, 1)
         if check.fix:
-            layout.addWidget(self._fix_button(check), 0, 2)
+            layout.addWidget(self._fix_button(check), 2, 1, Qt.AlignmentFlag.AlignLeft)
         return row
 
     def _fix_button(self, check: Check) -> QPushButton:

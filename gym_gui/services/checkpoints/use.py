@@ -1,0 +1,134 @@
+"""Putting checkpoints to use through the worker that wrote them: evaluating, acting, importing."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from gym_gui.services.checkpoints.entry import CheckpointEntry
+from gym_gui.services.checkpoints.errors import CheckpointsError, DamagedCheckpointError, UnusableCheckpointError
+from gym_gui.services.checkpoints.names import RESERVED
+from gym_gui.services.worker_tools import WorkerTool
+from mosaic_protocol.checkpoint_manifest import CheckpointError, file_hash, list_checkpoints, read_manifest
+from mosaic_protocol.paths import MosaicPaths, checked_name
+from mosaic_protocol.suggest import did_you_mean
+from mosaic_protocol.worker_manifest import WorkerManifest, discover
+
+Use = Literal["evaluate", "act", "import_file"]
+_SPOKEN = {"evaluate": "evaluate checkpoints", "act": "let checkpoints act", "import_file": "import files"}
+
+
+def require_whole(entry: CheckpointEntry) -> None:
+    """Raise DamagedCheckpointError for a checkpoint that is known not to be as it was written."""
+    if entry.integrity.state == "damaged":
+        raise DamagedCheckpointError(f"{entry.id} is damaged and not used: {entry.integrity.reason} ({entry.path})")
+
+
+def require_start(flag: Literal["resume", "warm_start"], entry: CheckpointEntry, algo: str, env_id: str) -> None:
+    """Raise CheckpointsError when a run of an algorithm on an environment cannot begin from a checkpoint."""
+    require_whole(entry)
+    if flag == "resume" and not entry.can_resume:
+        raise UnusableCheckpointError(
+            f"{entry.id} was imported: it holds networks, not a run to go on with; give it to --warm-start"
+        )
+    for what, there, here in (("algorithm", entry.algo, algo), ("environment", entry.env_id, env_id)):
+        if there != here:
+            raise UnusableCheckpointError(f"{entry.id} does not fit: its {what} is {there}, this run's is {here}")
+
+
+def tool_for(use: Use, algo: str, worker: str = "") -> tuple[WorkerManifest, str]:
+    """(worker, module) that can do something with an algorithm's checkpoints. Raises UnusableCheckpointError."""
+    workers = discover().workers
+    if worker in workers:
+        found: WorkerManifest | None = workers[worker]
+    else:
+        found = next((one for one in workers.values() if algo in one.algorithms), None)
+    if found is None:
+        known = {name for one in workers.values() for name in one.algorithms}
+        raise UnusableCheckpointError(f"no installed worker offers the algorithm {algo!r}{did_you_mean(algo, known)}")
+    module: str | None = getattr(found.policies, use)
+    if module is None:
+        raise UnusableCheckpointError(f"the worker {found.type!r} cannot {_SPOKEN[use]}")
+    return found, module
+
+
+def tool(use: Use, entry: CheckpointEntry, paths: MosaicPaths, words: Sequence[str]) -> WorkerTool:
+    """Start the tool of a checkpoint's worker. Raises CheckpointsError or ToolFailedError."""
+    require_whole(entry)
+    manifest, module = tool_for(use, entry.algo, entry.worker)
+    return WorkerTool(manifest, paths, module, ["--checkpoint", str(entry.path), *words])
+
+
+def capabilities(entry: CheckpointEntry) -> dict[str, bool]:
+    """What can be done with a checkpoint here."""
+    try:
+        manifest, _ = tool_for("evaluate", entry.algo, entry.worker)
+    except CheckpointsError:
+        return {"evaluate": False, "act": False, "warm_start": False, "resume": False}
+    whole = entry.integrity.state != "damaged"
+    return {
+        "evaluate": whole and manifest.policies.evaluate is not None,
+        "act": whole and manifest.policies.act is not None,
+        "warm_start": whole and manifest.capabilities.warm_start,
+        "resume": manifest.capabilities.resume and entry.can_resume,
+    }
+
+
+# ---- importing -------------------------------------------------------------------------------------------------------
+
+
+def import_name(file: Path, asked: str | None, paths: MosaicPaths) -> str:
+    """What to call an import: as asked, else after the file, with a number when that is taken.
+
+    Raises CheckpointsError for a name that is none, or that is taken.
+    """
+    if asked is not None:
+        try:
+            name = checked_name(asked)
+        except ValueError as error:
+            raise CheckpointsError(f"--name: {error}") from error
+        if name in RESERVED:
+            raise CheckpointsError(f"--name: {name!r} has a meaning of its own wherever a checkpoint is named")
+        if (paths.imported / name).exists():
+            raise CheckpointsError(f"there is an import {name!r} already: choose another --name")
+        return name
+    stem = re.sub(r"[^a-z0-9_-]+", "-", file.stem.lower()).strip("-_")[:50] or "policy"
+    names = [stem, *(f"{stem}-{number}" for number in range(2, 10_000))]
+    return next(name for name in names if name not in RESERVED and not (paths.imported / name).exists())
+
+
+def imported_before(file: Path, algo: str, env_id: str, paths: MosaicPaths) -> str | None:
+    """The import that was made of the same bytes for the same algorithm and environment."""
+    if not paths.imported.is_dir():
+        return None
+    wanted = (algo, env_id, file_hash(file))
+    for folder in sorted(paths.imported.iterdir()):
+        for path in list_checkpoints(folder / "checkpoints"):
+            try:
+                manifest = read_manifest(path)
+            except CheckpointError:
+                continue
+            if (manifest.algo, manifest.env_id, manifest.lineage.get("sha256")) == wanted:
+                return folder.name
+    return None
+
+
+def import_file(file: Path, algo: str, env_id: str, name: str, paths: MosaicPaths) -> dict[str, Any]:
+    """Have a worker convert a file; what it says about the checkpoint.
+
+    Raises CheckpointsError or ToolError, and then nothing is left of it.
+    """
+    manifest, module = tool_for("import_file", algo)
+    run = paths.imported_policy(name)
+    run.checkpoints.mkdir(parents=True)
+    words = [str(file.absolute()), "--algo", algo, "--env-id", env_id, "--destination", str(run.checkpoints)]
+    try:
+        with WorkerTool(manifest, paths, module, words) as tool:
+            told = list(tool.messages())
+        return told[-1]
+    except BaseException:
+        shutil.rmtree(run.directory, ignore_errors=True)
+        raise

@@ -1,0 +1,132 @@
+"""Small programs of workers, started in the worker's own environment: they speak JSON lines, and end with us.
+
+A tool answers on stdout, one JSON object a line. Exit code 2 means that it refused, 0 that it is done; the last line of
+its stderr says why when it is neither.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any
+
+from mosaic_protocol.paths import MosaicPaths
+
+if TYPE_CHECKING:
+    from mosaic_protocol.worker_manifest import WorkerManifest
+
+_CODE_ROOT = Path(__file__).resolve().parents[2]
+_REFUSED_STATUS = 2
+_END_SECONDS = 10.0
+
+
+class ToolError(Exception):
+    """A tool could not do its work; ``str()`` is one sentence."""
+
+
+class ToolRefusedError(ToolError):
+    """What was asked of it cannot be done."""
+
+
+class ToolFailedError(ToolError):
+    """It could not be started, or it broke."""
+
+
+def interpreter(manifest: WorkerManifest, paths: MosaicPaths) -> Path:
+    """The Python that has what the worker needs, as the dispatcher will choose it. Raises ToolFailedError."""
+    if not manifest.bundle:
+        return Path(sys.executable)
+    from gym_gui.services.trainer.bundles import BundleManager, requirement_dirs
+    from mosaic_protocol.worker_manifest import discover
+
+    found = BundleManager(paths, requirement_dirs(discover().workers.values())).preflight(manifest.bundle)
+    if found.python is None:
+        raise ToolFailedError(found.advice)
+    return found.python
+
+
+def environment(manifest: WorkerManifest, paths: MosaicPaths) -> dict[str, str]:
+    """The environment of a worker's program that no daemon started."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("MOSAIC_TRAINER_")}
+    search = [str(manifest.python_path), str(_CODE_ROOT), inherited.get("PYTHONPATH", "")]
+    return {
+        **inherited,
+        "MOSAIC_HOME": str(paths.root),
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys(filter(None, search))),
+    }
+
+
+def command(manifest: WorkerManifest, paths: MosaicPaths, module: str, words: Sequence[str]) -> list[str]:
+    return [str(interpreter(manifest, paths)), "-m", module, *words]
+
+
+class WorkerTool:
+    """One tool at work. Use it as a context manager: it has ended when the block is left."""
+
+    def __init__(self, manifest: WorkerManifest, paths: MosaicPaths, module: str, words: Sequence[str]) -> None:
+        """Start it. Raises ToolFailedError."""
+        self._what = module
+        self._prefix = f"{manifest.package}: "
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in __exit__
+        try:
+            self._process = subprocess.Popen(
+                command(manifest, paths, module, words),
+                env=environment(manifest, paths),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+            )
+        except (OSError, ToolError) as error:
+            self._errors.close()
+            raise ToolFailedError(f"cannot start {module}: {getattr(error, 'strerror', None) or error}") from error
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """What it says, to its end. May be called again after an interruption. Raises ToolError when it failed."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            try:
+                message = json.loads(line)
+            except ValueError:
+                continue  # cut off by its death, which is told below
+            if isinstance(message, dict):
+                yield message
+        self._check(self._process.wait())
+
+    def stop(self) -> None:
+        """Ask it to end with what it has. What it still has to say comes from :meth:`messages`."""
+        self._process.send_signal(signal.SIGTERM)
+
+    def __enter__(self) -> WorkerTool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process.poll() is None:
+            self._process.terminate()
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._errors.close()
+
+    def _check(self, status: int) -> None:
+        if status == 0:
+            return
+        self._errors.seek(0)
+        said = [line.strip() for line in self._errors.read().decode(errors="replace").splitlines() if line.strip()]
+        last = said[-1].removeprefix(self._prefix) if said else "it said nothing"
+        if status == _REFUSED_STATUS and said and said[-1].startswith(self._prefix):
+            raise ToolRefusedError(last)
+        ended = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+        raise ToolFailedError(f"{self._what} {ended}: {last}")

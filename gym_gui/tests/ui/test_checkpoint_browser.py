@@ -1,0 +1,126 @@
+"""Use trained: real checkpoints of a real training as cards, evaluated by a real process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PyQt6.QtCore import Qt
+from pytestqt.qtbot import QtBot
+
+from gym_gui.tests.ui.conftest import MakeCockpit
+from gym_gui.ui.panels.checkpoint_browser import CheckpointBrowser
+from gym_gui.ui.widgets.checkpoint_card import age_text, size_text
+from gym_gui.ui.widgets.sparkline import bins
+
+HANG = 120_000
+CHECKOUT = Path(__file__).resolve().parents[3]
+RUN_ID = "01K9ZQ3V7X0000000000000000"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run directory of a short real training, made once."""
+    directory = tmp_path_factory.mktemp("trained")
+    script = CHECKOUT / "cleanrl_worker" / "cleanrl" / "ppo.py"
+    subprocess.run(
+        [sys.executable, str(script), "--total-timesteps", "3000"],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT), "OMP_NUM_THREADS": "1"},
+        check=True,
+        capture_output=True,
+    )
+    (run,) = (directory / "runs").iterdir()
+    return run
+
+
+@pytest.fixture
+def browser(make_cockpit: MakeCockpit, qtbot: QtBot) -> CheckpointBrowser:
+    cockpit = make_cockpit()
+    cockpit.bridge._timer.start()  # answers are delivered although there is no daemon
+    browser = CheckpointBrowser(cockpit.window.cockpit)
+    qtbot.addWidget(browser)
+    return browser
+
+
+def place(trained: Path, browser: CheckpointBrowser) -> Path:
+    run = browser._cockpit.bridge.paths.run(RUN_ID).directory
+    run.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["cp", "-r", str(trained), str(run)], check=True)
+    return run
+
+
+def test_without_checkpoints_the_next_step_is_told(browser: CheckpointBrowser, qtbot: QtBot) -> None:
+    browser.show()
+    qtbot.waitUntil(lambda: browser._told.text().startswith("No checkpoints yet"), timeout=HANG)
+
+
+def test_a_checkpoint_is_a_card_that_can_be_evaluated(trained: Path, browser: CheckpointBrowser, qtbot: QtBot) -> None:
+    place(trained, browser)
+    browser.show()
+    qtbot.waitUntil(lambda: len(browser.cards) == 1, timeout=HANG)
+    qtbot.keyClick(browser.cards[0], Qt.Key.Key_Return)
+    details = browser.details
+    assert details.isVisible() and details.evaluate.isEnabled() and details.resume.isEnabled()
+    details.episodes.setValue(3)
+    qtbot.mouseClick(details.evaluate, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: details.told.text().startswith("Evaluated:"), timeout=HANG)
+    assert len(details.histogram.values) == 3
+
+
+def test_the_filter_narrows_and_is_remembered(trained: Path, browser: CheckpointBrowser, qtbot: QtBot) -> None:
+    place(trained, browser)
+    browser.show()
+    qtbot.waitUntil(lambda: len(browser.cards) == 1, timeout=HANG)
+    qtbot.keyClicks(browser.filter, "pendulum")
+    assert browser.cards == [] and browser._told.text() == "No checkpoint matches the filter."
+    assert browser._cockpit.preferences.get("checkpoints.filter", "") == "pendulum"
+
+
+def test_a_damaged_checkpoint_is_shown_with_the_reason_and_cannot_be_used(
+    trained: Path, browser: CheckpointBrowser, qtbot: QtBot
+) -> None:
+    run = place(trained, browser)
+    (manifest,) = run.glob("checkpoints/*/checkpoint.json")
+    manifest.write_text(manifest.read_text().replace("CartPole", "Cartpole"))
+    browser.show()
+    qtbot.waitUntil(lambda: len(browser.cards) == 1, timeout=HANG)
+    browser.choose(browser.cards[0].entry)
+    assert not browser.details.evaluate.isEnabled() and "hash" in browser.details.told.text()
+
+
+def test_warm_start_and_resume_hand_the_entry_on(trained: Path, browser: CheckpointBrowser, qtbot: QtBot) -> None:
+    place(trained, browser)
+    browser.show()
+    qtbot.waitUntil(lambda: len(browser.cards) == 1, timeout=HANG)
+    browser.choose(browser.cards[0].entry)
+    for signal, button in (
+        (browser.warm_start_requested, browser.details.warm_start),
+        (browser.resume_requested, browser.details.resume),
+    ):
+        with qtbot.waitSignal(signal, timeout=HANG) as handed:
+            qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+        assert handed.args == [browser.entries[0]]
+
+
+def test_an_import_that_fails_says_why_where_it_was_asked(
+    browser: CheckpointBrowser, qtbot: QtBot, tmp_path: Path
+) -> None:
+    browser.show()
+    panel = browser.import_panel
+    panel.show()
+    assert not panel.start.isEnabled()
+    panel.file.setText(str(tmp_path / "nothing.pt"))
+    panel.env_id.setText("CartPole-v1")
+    qtbot.mouseClick(panel.start, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: panel.told.text().startswith("There is no file"), timeout=HANG)
+    assert panel.start.isEnabled()
+
+
+def test_sizes_ages_and_ranges_read_well() -> None:
+    assert [size_text(size) for size in (12, 1500, 2_500_000, 3_000_000_000)] == ["12 B", "1.5 kB", "2.5 MB", "3.0 GB"]
+    assert [age_text(age) for age in (5, 120, 7200, 200_000)] == ["just now", "2 min ago", "2 h ago", "2 d ago"]
+    assert bins([3.0, 3.0]) == [2] and sum(bins([float(number) for number in range(100)])) == 100

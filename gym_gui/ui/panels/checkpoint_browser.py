@@ -1,0 +1,217 @@
+"""Use trained: every checkpoint as a card, by environment and algorithm; evaluate, warm-start, resume, import."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from PyQt6.QtCore import Qt, pyqtSignal
+from PyQt6.QtGui import QResizeEvent, QShowEvent
+from PyQt6.QtWidgets import (
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from gym_gui.services.checkpoints.entry import CheckpointEntry
+from gym_gui.services.checkpoints.registry import TrainingRegistry
+from gym_gui.ui.context import Cockpit
+from gym_gui.ui.panels.checkpoint_details import CheckpointDetails
+from gym_gui.ui.panels.import_panel import ImportPanel
+from gym_gui.ui.widgets.checkpoint_card import CARD_WIDTH, CheckpointCard
+from mosaic_protocol.checkpoint_manifest import CheckpointError, read_manifest
+
+_MOST_CARDS = 300
+"""More than a person looks through; the filter finds the rest."""
+
+Curve = list[list[float]]
+
+
+class CheckpointBrowser(QWidget):
+    """``warm_start_requested`` and ``resume_requested`` bring the chosen entry for the train form."""
+
+    warm_start_requested = pyqtSignal(object)
+    resume_requested = pyqtSignal(object)
+
+    def __init__(self, cockpit: Cockpit) -> None:
+        super().__init__()
+        self._cockpit = cockpit
+        self.entries: list[CheckpointEntry] = []
+        self._curves: dict[str, Curve] = {}
+        self.cards: list[CheckpointCard] = []
+        self._chosen = ""
+        self._seen_steps: dict[str, int] = {}
+        self.filter = QLineEdit(cockpit.preferences.get("checkpoints.filter", ""))
+        self.filter.setPlaceholderText(self.tr("Filter by environment, algorithm or run"))
+        self.filter.setClearButtonEnabled(True)
+        self.filter.setAccessibleName(self.tr("Filter checkpoints"))
+        self.filter.textChanged.connect(self._filtered)
+        refresh = QPushButton(self.tr("Refresh"))
+        refresh.setToolTip(self.tr("Look for checkpoints on the disk again"))
+        refresh.clicked.connect(self.refresh)
+        importing = QPushButton(self.tr("Import…"))
+        importing.setToolTip(self.tr("Bring in a CleanRL model or a PyTorch state dict"))
+        head = QHBoxLayout()
+        head.addWidget(self.filter, 1)
+        head.addWidget(refresh)
+        head.addWidget(importing)
+        self._told = QLabel()
+        self._told.setProperty("role", "muted")
+        self._told.setWordWrap(True)
+        self._told.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.import_panel = ImportPanel(cockpit)
+        self.import_panel.imported.connect(lambda _: self.refresh())
+        self.import_panel.hide()
+        importing.clicked.connect(lambda: self.import_panel.setVisible(not self.import_panel.isVisible()))
+        self._groups = QVBoxLayout()
+        self._groups.addStretch(1)
+        inside = QWidget()
+        inside.setLayout(self._groups)
+        self._scroll = QScrollArea()
+        self._scroll.setWidgetResizable(True)
+        self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._scroll.setWidget(inside)
+        self.details = CheckpointDetails(cockpit)
+        self.details.warm_start_requested.connect(self.warm_start_requested)
+        self.details.resume_requested.connect(self.resume_requested)
+        self.details.hide()
+        layout = QVBoxLayout(self)
+        layout.addLayout(head)
+        layout.addWidget(self.import_panel)
+        layout.addWidget(self._told)
+        layout.addWidget(self._scroll, 1)
+        layout.addWidget(self.details)
+        cockpit.themes.changed.connect(lambda _: self._fill())
+        cockpit.runs.changed.connect(self._runs_changed)
+
+    # ---- what there is -------------------------------------------------------------------------------------------
+
+    def showEvent(self, event: QShowEvent | None) -> None:
+        super().showEvent(event)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the registry beside the GUI."""
+        if not self.entries:
+            self._tell(self.tr("Looking for checkpoints…"))
+        paths = self._cockpit.bridge.paths
+        self._cockpit.bridge.in_background(lambda: _read(TrainingRegistry(paths)), self._take, self._tell, owner=self)
+
+    def close_panel(self) -> None:
+        self.details.close_panel()
+
+    def _runs_changed(self, run_ids: list[str]) -> None:
+        """A run that ended left its last checkpoint."""
+        if not self.isVisible():
+            return
+        runs = [self._cockpit.runs.get(run_id) for run_id in run_ids]
+        if any(run is None or run.state == "TERM" for run in runs):
+            self.refresh()
+
+    def _take(self, found: tuple[list[CheckpointEntry], dict[str, Curve]]) -> None:
+        if (found[0], found[1]) != (self.entries, self._curves):
+            self.entries, self._curves = found
+            self._fill()
+        elif not self.entries:
+            self._fill()
+
+    # ---- what is shown -------------------------------------------------------------------------------------------
+
+    def _filtered(self, text: str) -> None:
+        self._cockpit.preferences.put("checkpoints.filter", text)
+        self._fill()
+
+    def _shown(self) -> list[CheckpointEntry]:
+        words = self.filter.text().lower().split()
+        return [entry for entry in self.entries if all(word in _searched(entry) for word in words)]
+
+    def _fill(self) -> None:
+        self._clear()
+        shown = self._shown()
+        if not self.entries:
+            self._tell(self.tr("No checkpoints yet. Train an agent, or import a model: what was learned appears here."))
+            return
+        if not shown:
+            self._tell(self.tr("No checkpoint matches the filter."))
+            return
+        left_out = len(shown) - _MOST_CARDS
+        self._tell(self.tr("{n} more: narrow the filter to see them.").format(n=left_out) if left_out > 0 else "")
+        ordered = sorted(
+            shown[:_MOST_CARDS], key=lambda entry: (not entry.env_id, entry.env_id, entry.algo, -entry.created_at)
+        )
+        for number, (env_id, group) in enumerate(groupby(ordered, key=lambda entry: entry.env_id)):
+            self._groups.insertWidget(number, self._group(env_id, list(group)))
+
+    def _group(self, env_id: str, entries: Sequence[CheckpointEntry]) -> QWidget:
+        box = QWidget()
+        grid = QGridLayout(box)
+        grid.setContentsMargins(0, 4, 0, 8)
+        title = QLabel(env_id or self.tr("unknown environment"))
+        title.setProperty("role", "section")
+        columns = self._columns()
+        grid.addWidget(title, 0, 0, 1, columns)
+        theme = self._cockpit.themes.theme
+        for number, entry in enumerate(entries):
+            card = CheckpointCard(entry, self._curves.get(str(entry.path), []), theme)
+            card.chosen.connect(self.choose)
+            card.set_selected(str(entry.path) == self._chosen)
+            self.cards.append(card)
+            grid.addWidget(card, 1 + number // columns, number % columns)
+        grid.setColumnStretch(columns, 1)
+        return box
+
+    def _columns(self) -> int:
+        viewport = self._scroll.viewport()
+        width = viewport.width() if viewport is not None else CARD_WIDTH
+        return max(1, width // (CARD_WIDTH + 10))
+
+    def _clear(self) -> None:
+        self.cards = []
+        while self._groups.count() > 1:
+            item = self._groups.takeAt(0)
+            widget = item.widget() if item is not None else None
+            if widget is not None:
+                widget.deleteLater()
+
+    def resizeEvent(self, event: QResizeEvent | None) -> None:
+        before = self._columns()
+        super().resizeEvent(event)
+        if self.cards and self._columns() != before:
+            self._fill()
+
+    def choose(self, entry: CheckpointEntry) -> None:
+        """Show one in detail."""
+        self._chosen = str(entry.path)
+        for card in self.cards:
+            card.set_selected(str(card.entry.path) == self._chosen)
+        self.details.show_entry(entry)
+        self.details.show()
+
+    def _tell(self, sentence: str) -> None:
+        self._told.setText(sentence)
+        self._told.setVisible(bool(sentence))
+
+
+def _searched(entry: CheckpointEntry) -> str:
+    return f"{entry.env_id} {entry.algo} {entry.run_name} {entry.id}".lower()
+
+
+def _read(registry: TrainingRegistry) -> tuple[list[CheckpointEntry], dict[str, Curve]]:
+    """Every checkpoint, and the course of the returns of those that a person is likely to see."""
+    entries = registry.entries()
+    newest = sorted(entries, key=lambda entry: -entry.created_at)[:_MOST_CARDS]
+    return entries, {str(entry.path): _curve(entry) for entry in newest}
+
+
+def _curve(entry: CheckpointEntry) -> Curve:
+    try:
+        curve: Any = read_manifest(entry.path).metrics.get("curve", [])
+    except CheckpointError:
+        return []
+    return curve if isinstance(curve, list) else []

@@ -1,0 +1,162 @@
+"""One checkpoint in detail: where it comes from, what it can be used for, and how it does when evaluated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from PyQt6.QtCore import Qt, pyqtSignal
+from PyQt6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QPushButton, QSpinBox, QVBoxLayout, QWidget
+
+from gym_gui.services.checkpoints import evaluations
+from gym_gui.services.checkpoints.entry import CheckpointEntry
+from gym_gui.services.checkpoints.use import capabilities
+from gym_gui.ui.context import Cockpit
+from gym_gui.ui.evaluation_job import EvaluationJob
+from gym_gui.ui.widgets.checkpoint_card import facts_text, score_text
+from gym_gui.ui.widgets.sparkline import Histogram
+
+
+class CheckpointDetails(QFrame):
+    """Shows one entry at a time; an evaluation under way goes on when another one is looked at."""
+
+    warm_start_requested = pyqtSignal(object)
+    resume_requested = pyqtSignal(object)
+
+    def __init__(self, cockpit: Cockpit, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setProperty("role", "card")
+        self._cockpit = cockpit
+        self.entry: CheckpointEntry | None = None
+        self.job: EvaluationJob | None = None
+        self._title = QLabel()
+        self._title.setProperty("role", "title")
+        self._facts = QLabel()
+        self._facts.setWordWrap(True)
+        self._facts.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.told = QLabel()
+        self.told.setWordWrap(True)
+        self.episodes = QSpinBox()
+        self.episodes.setRange(1, 10_000)
+        self.episodes.setValue(int(cockpit.preferences.get("checkpoints.episodes", 100)))
+        self.episodes.setToolTip(self.tr("How many episodes to play"))
+        self.episodes.setAccessibleName(self.tr("Episodes"))
+        self.evaluate = self._button(
+            self.tr("Evaluate"), self.tr("Play episodes with this policy, beside everything else")
+        )
+        self.evaluate.setProperty("kind", "primary")
+        self.evaluate.clicked.connect(self._evaluate_or_cancel)
+        self.warm_start = self._button(
+            self.tr("Warm start"), self.tr("Train a new run that begins with these networks")
+        )
+        self.warm_start.clicked.connect(lambda: self.warm_start_requested.emit(self.entry))
+        self.resume = self._button(self.tr("Resume"), self.tr("Go on exactly where this checkpoint was written"))
+        self.resume.clicked.connect(lambda: self.resume_requested.emit(self.entry))
+        theme = cockpit.themes.theme
+        self.histogram = Histogram(theme.colour("accent"), theme.colour("muted"))
+        buttons = QHBoxLayout()
+        for widget in (self.episodes, self.evaluate, self.warm_start, self.resume):
+            buttons.addWidget(widget)
+        buttons.addStretch(1)
+        left = QVBoxLayout()
+        left.addWidget(self._title)
+        left.addWidget(self._facts)
+        left.addLayout(buttons)
+        left.addWidget(self.told)
+        layout = QGridLayout(self)
+        layout.addLayout(left, 0, 0)
+        layout.addWidget(self.histogram, 0, 1)
+        layout.setColumnStretch(0, 3)
+        layout.setColumnStretch(1, 2)
+
+    def _button(self, text: str, tooltip: str) -> QPushButton:
+        button = QPushButton(text)
+        button.setToolTip(tooltip)
+        return button
+
+    def show_entry(self, entry: CheckpointEntry) -> None:
+        if self.entry is not None and self.entry.path == entry.path:
+            return
+        self.entry = entry
+        self._title.setText("  ·  ".join(filter(None, (entry.algo or entry.id, entry.env_id))))
+        self._facts.setText(facts_of(entry))
+        able = capabilities(entry)
+        self._enable(self.evaluate, able["evaluate"])
+        self._enable(self.warm_start, able["warm_start"])
+        self._enable(self.resume, able["resume"])
+        self.histogram.show_values([])
+        damaged = entry.integrity.state == "damaged"
+        self._tell(entry.integrity.reason if damaged else "", "error" if damaged else "")
+        self._cockpit.bridge.in_background(lambda: evaluations.kept(entry), self._show_kept, owner=self)
+
+    def close_panel(self) -> None:
+        if self.job is not None:
+            self.job.cancel()
+
+    def _enable(self, button: QPushButton, able: bool) -> None:
+        button.setEnabled(able)
+
+    def _show_kept(self, kept: list[dict[str, Any]]) -> None:
+        if self.job is None and kept and self.entry is not None:
+            self._show_result(kept[-1])
+
+    # ---- evaluating ----------------------------------------------------------------------------------------------
+
+    def _evaluate_or_cancel(self) -> None:
+        if self.job is not None:
+            self.job.cancel()
+            return
+        if self.entry is None:
+            return
+        self._cockpit.preferences.put("checkpoints.episodes", self.episodes.value())
+        job = self.job = EvaluationJob(self._cockpit.bridge, self.entry, self.episodes.value(), seed=7, parent=self)
+        job.progressed.connect(self._progressed)
+        job.done.connect(self._done)
+        job.failed.connect(self._failed)
+        self.evaluate.setText(self.tr("Stop"))
+        self._tell(self.tr("Starting the evaluation…"))
+        job.start()
+
+    def _progressed(self, returns: list[float]) -> None:
+        self.histogram.show_values(returns)
+        mean = sum(returns) / len(returns)
+        words = self.tr("{done} of {all} episodes, mean return {mean}")
+        self._tell(words.format(done=len(returns), all=self.episodes.value(), mean=f"{mean:,.4g}"))
+
+    def _done(self, result: dict[str, Any]) -> None:
+        self._end_job()
+        self._show_result(result)
+
+    def _failed(self, sentence: str) -> None:
+        self._end_job()
+        self._tell(sentence, "error")
+
+    def _end_job(self) -> None:
+        if self.job is not None:
+            self.job.deleteLater()
+            self.job = None
+        self.evaluate.setText(self.tr("Evaluate"))
+
+    def _show_result(self, result: dict[str, Any]) -> None:
+        one = result.get("results", {}).get("deterministic")
+        if not isinstance(one, dict) or not one.get("episodes"):
+            return
+        self.histogram.show_values(one.get("returns", []))
+        words = self.tr(
+            "Evaluated: {mean} ± {std} (median {median}, IQM {iqm}) over {n} episodes, always the best action"
+        )
+        numbers = {name: f"{one[name]:,.4g}" for name in ("mean", "std", "median", "iqm")}
+        self._tell(words.format(n=one["episodes"], **numbers), "good")
+
+    def _tell(self, sentence: str, role: str = "") -> None:
+        self.told.setText(sentence)
+        self.told.setProperty("role", role)
+        self.told.setStyleSheet("")  # has the style look at the role again
+
+
+def facts_of(entry: CheckpointEntry) -> str:
+    lines = [facts_text(entry), f"return in training {score_text(entry)}, {entry.integrity}"]
+    if entry.lineage:
+        lines.append(f"{entry.lineage.get('kind', '?')} of {entry.lineage.get('checkpoint', '?')}")
+    if entry.sha256:
+        lines.append(f"sha256 {entry.sha256[:16]}…")
+    return "\n".join(lines)

@@ -1,0 +1,60 @@
+"""What a policy process and whoever asks it say to each other: JSON objects, one a line.
+
+The process speaks first, with a :class:`Greeting`. Then every line of its input is a :class:`Question` and gets one
+line back, an :class:`Answer` or a :class:`Refusal` with the question's ``id``. Arrays travel as their raw bytes in
+base64, in C order and the byte order of their ``dtype``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+PROTOCOL_VERSION = 1
+LONGEST_LINE = 256 * 1024 * 1024
+
+QuestionId: TypeAlias = int | str | None
+
+
+class RawArray(msgspec.Struct, frozen=True):
+    """An array without numpy: ``dtype`` as numpy spells it, such as ``float32`` or ``<f4``."""
+
+    dtype: str
+    shape: list[int]
+    data: bytes
+
+
+class Greeting(msgspec.Struct, frozen=True):
+    """The first line of a policy process."""
+
+    protocol: int
+    algo: str
+    env_id: str
+    step: int
+    sha256: str
+    spaces: dict[str, Any]
+
+
+class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A batch of observations to choose actions for."""
+
+    observations: RawArray
+    id: QuestionId = None
+    deterministic: bool = True
+    seed: int | None = None
+    """Begin what is drawn anew with this seed."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The actions, one for each observation."""
+
+    id: QuestionId
+    actions: RawArray
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why a question has no answer, in one sentence; the next one is welcome."""
+
+    id: QuestionId
+    error: str
