@@ -33,6 +33,7 @@ _SCRIPT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)
 
 Lane: TypeAlias = Literal["telemetry", "analytics", "hybrid"]
 ActionSpace: TypeAlias = Literal["discrete", "continuous", "multi_discrete", "multi_binary"]
+EnvironmentSource: TypeAlias = Literal["gymnasium", "atari", "envpool", "procgen"]
 
 
 class ManifestError(suggest.InputError):
@@ -77,6 +78,9 @@ class RunnerCapabilities(StrictModel):
         default=(), strict=False, max_length=20, description="Services that must be reachable, such as xmpp."
     )
     dry_run: bool = Field(default=False, description="The module can check a config: --dry-run.")
+    foreign_scripts: bool = Field(
+        default=False, description="Runs training scripts that are not its own: a user's, or upstream CleanRL's."
+    )
 
 
 class Algorithm(StrictModel):
@@ -86,6 +90,9 @@ class Algorithm(StrictModel):
     script: ScriptPath | None = Field(default=None, description="The file it runs, relative to the package.")
     action_spaces: tuple[ActionSpace, ...] = Field(
         default=(), strict=False, max_length=10, description="Action spaces it can learn on."
+    )
+    environments: tuple[EnvironmentSource, ...] = Field(
+        default=("gymnasium",), strict=False, min_length=1, max_length=10, description="Where environments come from."
     )
     example_env: Label | None = Field(default=None, description="An environment to try it on.")
 
@@ -104,6 +111,14 @@ class _WarmTable(StrictModel):
     module: ModulePath = Field(description="Imported once in the fork server.")
 
 
+class PolicyModules(StrictModel):
+    """How what a worker has learned is put to use without a run. Each is started as ``python -m MODULE``."""
+
+    evaluate: ModulePath | None = Field(default=None, description="Plays episodes with a checkpoint: mosaic eval.")
+    act: ModulePath | None = Field(default=None, description="Answers observations with actions: mosaic policy.")
+    import_file: ModulePath | None = Field(default=None, description="Converts files: mosaic import-checkpoint.")
+
+
 class _ManifestFile(StrictModel):
     """The tables of a ``worker.toml``."""
 
@@ -112,6 +127,7 @@ class _ManifestFile(StrictModel):
     )
     worker: _WorkerTable = Field(description="Who the worker is and how it is started.")
     warm: _WarmTable | None = Field(default=None, description="How its runs start faster.")
+    policies: PolicyModules = Field(default=PolicyModules(), description="How checkpoints are put to use.")
     capabilities: RunnerCapabilities = Field(default=RunnerCapabilities(), description="What runs can do.")
     algorithms: dict[PlainName, Algorithm] = Field(default={}, description="What it offers, by name.")
 
@@ -120,6 +136,7 @@ class WorkerManifest(_WorkerTable):
     """A worker as its manifest describes it, and where it lies. Make one with :func:`load_manifest` only."""
 
     warm_module: str | None
+    policies: PolicyModules
     capabilities: RunnerCapabilities
     algorithms: dict[str, Algorithm]
     package_dir: Path
@@ -160,6 +177,7 @@ def load_manifest(package_dir: Path) -> WorkerManifest:
     return WorkerManifest(
         **tables.worker.model_dump(),
         warm_module=tables.warm.module if tables.warm else None,
+        policies=tables.policies,
         capabilities=tables.capabilities,
         algorithms=tables.algorithms,
         package_dir=file.parent,
@@ -264,8 +282,9 @@ def _read_toml(file: Path) -> dict[str, Any]:
 
 def _misplaced_modules(tables: _ManifestFile, package_dir: Path) -> Iterator[Problem]:
     """Modules outside the worker's package: they would make the daemon start foreign code."""
-    warm = tables.warm.module if tables.warm else None
-    for path, module in ("worker.module", tables.worker.module), ("warm.module", warm):
+    named = {"worker.module": tables.worker.module, "warm.module": tables.warm.module if tables.warm else None}
+    named |= {f"policies.{use}": module for use, module in tables.policies.model_dump().items()}
+    for path, module in named.items():
         if module and module.split(".")[0] != package_dir.name:
             message = f"must be a module of the package {package_dir.name!r}"
             yield Problem(path, message, suggest.shown(module))

@@ -78,7 +78,10 @@ external_services = ["xmpp"]
 summary = "A classic."
 script = "scripts/ppo.py"
 action_spaces = ["discrete", "continuous"]
+environments = ["atari", "gymnasium"]
 example_env = "CartPole-v1"
+[algorithms.dqn]
+summary = "Another."
 """
     package_dir = make_worker(tmp_path, text)
     (package_dir / "scripts").mkdir()
@@ -87,6 +90,8 @@ example_env = "CartPole-v1"
     assert manifest.bundle == "sample_bundle" and manifest.warm_module == f"{PACKAGE}.warm_up"
     assert manifest.capabilities == RunnerCapabilities(pause=True, external_services=("xmpp",))
     assert manifest.algorithms["ppo"].action_spaces == ("discrete", "continuous")
+    assert manifest.algorithms["ppo"].environments == ("atari", "gymnasium")
+    assert manifest.algorithms["dqn"].environments == ("gymnasium",)
     assert (manifest.algorithms["ppo"].script, manifest.algorithms["ppo"].example_env) == (
         "scripts/ppo.py",
         "CartPole-v1",
@@ -137,6 +142,8 @@ WRONG_LINES = [
 ]
 WRONG_TABLES = [
     ("[warm]\nmodule = 'os'", "warm.module: must be a module of the package"),
+    ("[policies]\nact = 'os'", "policies.act: must be a module of the package"),
+    ("[policies]\nplay = 'my_worker.play'", "policies.play"),
     ("[warn]", "warn: is not a known field; did you mean 'warm'?"),
     ("[capabilities]\npauze = true", "capabilities.pauze: is not a known field; did you mean 'pause'?"),
     ("[capabilities]\npause = 1", "capabilities.pause: must be true or false (got 1)"),
@@ -144,6 +151,8 @@ WRONG_TABLES = [
     ("[algorithms.ppo]\nsumary='s'", "algorithms.ppo.sumary: is not a known field; did you mean 'summary'?"),
     ("[algorithms.'Bad Name']\nsummary='s'", "algorithms['Bad Name']: must be a plain name"),
     ("[algorithms.ppo]\nsummary='s'\naction_spaces=['discreet']", "did you mean 'discrete'?"),
+    ("[algorithms.ppo]\nsummary='s'\nenvironments=['attari']", "did you mean 'atari'?"),
+    ("[algorithms.ppo]\nsummary='s'\nenvironments=[]", "is too short: at least 1 item"),
 ]
 
 
