@@ -17,6 +17,8 @@ from typing import Any, NoReturn
 
 from cleanrl_worker.analytics import AnalyticsManifest
 from cleanrl_worker.config import ConfigError, ScriptPlan, WorkerConfig
+from cleanrl_worker.foreign_environment import environment_for
+from cleanrl_worker.harness.capabilities import as_json as capabilities_as_json
 from cleanrl_worker.launcher import become_script, leave
 from cleanrl_worker.runtime import CleanRLWorkerRuntime, Wishes
 from cleanrl_worker.script_process import ScriptProcess
@@ -42,11 +44,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--config", type=Path, help="JSON file: a worker config or a whole run config")
     parser.add_argument("--algo", help="algorithm, e.g. ppo")
     parser.add_argument("--script", help="a training script of your own instead of an algorithm")
+    parser.add_argument("--upstream", action="store_true", help="upstream CleanRL's script of the algorithm, not ours")
+    parser.add_argument("--cleanrl-path", help="the folder of a CleanRL checkout to take the script from")
+    parser.add_argument("--bundle", help="the managed environment that the script runs in")
     parser.add_argument("--env-id", help="Gymnasium environment, e.g. CartPole-v1")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--total-timesteps", type=int)
     parser.add_argument("--dry-run", action="store_true", help="check everything, start nothing")
     parser.add_argument("--emit-summary", action="store_true", help="print what would run as JSON")
+    parser.add_argument("--describe-flags", action="store_true", help="print the script's flags as JSON, start nothing")
     parser.add_argument("--grpc", action="store_true", help="report to the trainer daemon that started this process")
     parser.add_argument("--grpc-target", help="address of the daemon")
     return parser
@@ -57,6 +63,8 @@ def main() -> int:
         options, rest = _parser().parse_known_args()
         config = _load(options, rest)
         plan = ScriptPlan.of(config)
+        if options.describe_flags:
+            return _describe_flags(plan)
         if options.dry_run:
             return _dry_run(config, plan, emit=options.emit_summary)
         return _supervise_for_daemon(config, plan) if options.grpc else _supervise_by_hand(config, plan)
@@ -66,8 +74,12 @@ def main() -> int:
 
 
 def _load(options: argparse.Namespace, rest: list[str]) -> WorkerConfig:
-    names = ("algo", "script", "env_id", "seed", "total_timesteps")
+    names = ("algo", "script", "cleanrl_path", "bundle", "env_id", "seed", "total_timesteps")
     overrides = {name: getattr(options, name) for name in names}
+    overrides["source"] = "cleanrl" if options.upstream else None
+    for name in ("script", "cleanrl_path"):
+        if overrides[name]:
+            overrides[name] = str(Path(overrides[name]).expanduser().absolute())
     return WorkerConfig.load(options.config, {**overrides, "algo_params": _script_flags(rest)})
 
 
@@ -79,9 +91,21 @@ def _script_flags(words: list[str]) -> dict[str, str | bool]:
         raise ConfigError(str(error)) from None
 
 
+def _describe_flags(plan: ScriptPlan) -> int:
+    """What a form or a help page needs to know of a script, read without running it."""
+    told = {
+        "algo": plan.name,
+        "script": str(plan.path),
+        "flags": [flag.as_json() for flag in plan.flags.values()],
+        "capabilities": capabilities_as_json(plan.capabilities),
+    }
+    print(json.dumps(told))
+    return 0
+
+
 def _dry_run(config: WorkerConfig, plan: ScriptPlan, *, emit: bool) -> int:
     """Everything that can be known before the start: script, flags, environment, spaces."""
-    from cleanrl_worker.preflight import check_action_space, describe_environment
+    from cleanrl_worker.preflight import check_action_space
 
     summary: dict[str, Any] = {
         "status": "ok",
@@ -92,8 +116,10 @@ def _dry_run(config: WorkerConfig, plan: ScriptPlan, *, emit: bool) -> int:
         "seed": config.seed,
         "total_timesteps": config.total_timesteps,
     }
-    if config.env_id:
-        found = describe_environment(config.env_id)
+    if plan.order is not None:
+        summary["python"] = str(plan.python or sys.executable)
+        summary["capabilities"] = capabilities_as_json(plan.capabilities)
+    if config.env_id and (found := environment_for(plan, config.env_id)):
         check_action_space(plan.name, plan.action_spaces, config.env_id, found)
         summary.update(found)
     if emit:
@@ -106,7 +132,7 @@ def _supervise_for_daemon(config: WorkerConfig, plan: ScriptPlan) -> int:
     from mosaic_protocol.worker_client import EXIT_REVOKED, LaunchRevokedError, WorkerSession
 
     try:
-        session = WorkerSession.from_environment({"algo": plan.name, "env_id": config.env_id})
+        session = WorkerSession.from_environment(_introduction(config, plan))
         session.claim()
     except LaunchRevokedError:
         return EXIT_REVOKED
@@ -115,10 +141,10 @@ def _supervise_for_daemon(config: WorkerConfig, plan: ScriptPlan) -> int:
     supervisor = os.getpid()
     script = ScriptProcess.start(plan, {})
     if script is None:
-        become_script(plan.path, list(plan.arguments), supervisor)
+        become_script(plan.path, list(plan.arguments), supervisor, plan.order)
     session.open(claim=False)
     session.progress(0, config.total_timesteps or 0, "starting")
-    manifest = AnalyticsManifest(session.run, config, plan)
+    manifest = _manifest(session.run, config, plan)
     runtime = CleanRLWorkerRuntime(
         script, SessionEmitter(session), manifest, lambda: session.desired, lambda: session.registered
     )
@@ -136,7 +162,7 @@ def _supervise_by_hand(config: WorkerConfig, plan: ScriptPlan) -> int:
     script = ScriptProcess.start(plan, {"MOSAIC_RUN_DIR": str(run.directory.absolute())})
     assert script is not None, "only a warm process forks, and this one was started by hand"
     wishes = Wishes()
-    manifest = AnalyticsManifest(run, config, plan)
+    manifest = _manifest(run, config, plan)
     runtime = CleanRLWorkerRuntime(script, StdoutEmitter(), manifest, lambda: wishes.desired, lambda: wishes.may_begin)
 
     def stop(*_: object) -> None:
@@ -146,6 +172,22 @@ def _supervise_by_hand(config: WorkerConfig, plan: ScriptPlan) -> int:
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     return runtime.run()
+
+
+def _introduction(config: WorkerConfig, plan: ScriptPlan) -> dict[str, Any]:
+    """What the daemon is told of the run when the worker registers."""
+    told: dict[str, Any] = {"algo": plan.name, "env_id": config.env_id}
+    if plan.order is not None:
+        told |= {name: one.offered for name, one in plan.capabilities.items()}
+    return told
+
+
+def _manifest(run: RunPaths, config: WorkerConfig, plan: ScriptPlan) -> AnalyticsManifest:
+    manifest = AnalyticsManifest(run, config, plan)
+    if plan.order is not None:
+        can = capabilities_as_json(plan.capabilities)
+        manifest.refresh(script=str(plan.path), script_python=str(plan.python or sys.executable), capabilities=can)
+    return manifest
 
 
 if __name__ == "__main__":

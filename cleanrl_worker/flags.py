@@ -1,19 +1,20 @@
-"""The flags of a training script, read from its source without running it.
+"""The flags of a training script: what each takes, and how values become a command line of it.
 
-A script's flags are the fields of its ``Args`` dataclass: name, type, default, and the sentence under each field.
+They are read from the source without running anything of it, see :mod:`cleanrl_worker.flag_reader`.
 """
 
 from __future__ import annotations
 
-import ast
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from mosaic_protocol.suggest import did_you_mean
+from cleanrl_worker.flag_reader import RawFlag, read_raw_flags
 
 PlainType: TypeAlias = type[int] | type[float] | type[bool] | type[str]
+Switch: TypeAlias = Literal["pair", "word", "on", "off"]
+"""How a switch is set: ``--x`` or ``--no-x``; ``--x True``; only ``--x`` for on; only ``--x`` for off."""
 
 _PLAIN_TYPES: dict[str, PlainType] = {"int": int, "float": float, "bool": bool, "str": str}
 _ANNOTATION = re.compile(r"(?:typing\.)?Optional\[(\w+)\]|(\w+) \| None|None \| (\w+)|(\w+)")
@@ -24,17 +25,12 @@ class FlagError(ValueError):
 
 
 @dataclass(frozen=True)
-class Flag:
+class Flag(RawFlag):
     """One flag as the script declares it; ``type`` is the annotation's text."""
-
-    name: str
-    type: str
-    default: Any
-    help: str
 
     @property
     def option(self) -> str:
-        return "--" + self.name.replace("_", "-")
+        return self.spelling or "--" + self.name.replace("_", "-")
 
     @property
     def optional(self) -> bool:
@@ -46,39 +42,23 @@ class Flag:
         match = _ANNOTATION.fullmatch(self.type)
         return _PLAIN_TYPES.get(next(filter(None, match.groups()))) if match else None
 
-
-def read_flags(script: Path) -> dict[str, Flag]:
-    """The script's flags by name, in the order of declaration; {} for a script without an ``Args`` class."""
-    tree = ast.parse(script.read_text(), filename=str(script))
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef) and node.name == "Args":
-            return _fields(node.body)
-    return {}
-
-
-def _fields(body: list[ast.stmt]) -> dict[str, Flag]:
-    found: dict[str, Flag] = {}
-    for statement, following in zip(body, [*body[1:], None], strict=True):
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            name = statement.target.id
-            found[name] = Flag(name, ast.unparse(statement.annotation), _literal(statement.value), _sentence(following))
-    return found
+    def as_json(self) -> dict[str, Any]:
+        """For forms and for programs."""
+        return {
+            "name": self.name,
+            "option": self.option,
+            "type": self.type,
+            "default": self.default,
+            "help": self.help,
+            "choices": list(self.choices),
+            "required": self.required,
+        }
 
 
-def _literal(node: ast.expr | None) -> Any:
-    """A default that can be told from the source; anything computed is None."""
-    if node is None:
-        return None
-    try:
-        return ast.literal_eval(node)
-    except ValueError:
-        return None
-
-
-def _sentence(node: ast.stmt | None) -> str:
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-        return " ".join(node.value.value.split())
-    return ""
+def read_flags(script: Any) -> dict[str, Flag]:
+    """The flags of a script (a path, or a parsed module) by name, in the order of declaration; {} when none can be
+    read. Raises what reading and parsing a file raise."""
+    return {raw.name: Flag(**vars(raw)) for raw in read_raw_flags(script)}
 
 
 def checked(flags: dict[str, Flag], name: str, value: Any, script: str) -> Any:
@@ -92,6 +72,8 @@ def checked(flags: dict[str, Flag], name: str, value: Any, script: str) -> Any:
         return None
     if isinstance(value, str) and kind is not None:
         value = _read(kind, value)
+    if flag.choices and value not in flag.choices:
+        raise FlagError(f"{flag.option} must be one of {', '.join(map(str, flag.choices))}, got {value!r}")
     if kind is None or (isinstance(value, kind) and not (kind is int and isinstance(value, bool))):
         return value
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
@@ -112,6 +94,8 @@ def _read(kind: PlainType, text: str) -> Any:
 
 
 def _nearest_option(name: str, flags: dict[str, Flag]) -> str:
+    from mosaic_protocol.suggest import did_you_mean  # needs more than an old environment has
+
     return did_you_mean(f"--{name.replace('_', '-')}", [flag.option for flag in flags.values()])
 
 
@@ -119,20 +103,32 @@ def _spoken(kind: PlainType) -> str:
     return {int: "whole number", float: "number", bool: "switch", str: "text"}[kind]
 
 
-def command_line(values: dict[str, Any]) -> list[str]:
-    """Flags as a script's command line takes them: switches without value, lists spread, ``None`` by its name."""
+def command_line(values: Mapping[str, Any], flags: Mapping[str, Flag] | None = None) -> list[str]:
+    """Values as the script's command line takes them: switches as it spells them, lists spread, ``None`` by its name
+    (or left out where no word stands for it)."""
     words: list[str] = []
     for name, value in values.items():
-        option = name.replace("_", "-")
+        flag = (flags or {}).get(name) or Flag(name, "", None, "")
         if isinstance(value, bool):
-            words.append(f"--{option}" if value else f"--no-{option}")
+            words += _switch(flag, value)
         elif isinstance(value, list | tuple):
-            words += [f"--{option}", *map(_word, value)]
+            words += [flag.option, *map(_word, value)]
+        elif value is None and flag.spelling:
+            continue  # argparse has no word for it, and it is the default where it is possible at all
         elif (word := _word(value)).startswith("-"):
-            words.append(f"--{option}={word}")  # on its own argparse would take -1e-05 for a flag
+            words.append(f"{flag.option}={word}")  # on its own argparse would take -1e-05 for a flag
         else:
-            words += [f"--{option}", word]
+            words += [flag.option, word]
     return words
+
+
+def _switch(flag: Flag, value: bool) -> list[str]:
+    match flag.switch:
+        case "word":
+            return [flag.option, str(value)]
+        case "on" | "off":
+            return [flag.option] if value is (flag.switch == "on") else []
+    return [flag.option if value else f"--no-{flag.option.removeprefix('--')}"]
 
 
 def _word(value: Any) -> str:

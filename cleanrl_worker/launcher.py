@@ -15,6 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
+from cleanrl_worker.harness.run import HarnessOrder, run_under_harness
+
 _PR_SET_PDEATHSIG = 1
 _GONE = 71
 
@@ -38,10 +40,15 @@ def run_script(path: Path, arguments: list[str], parent: int) -> None:
     exec(code, vars(script))  # noqa: S102 - the user's script is what this process is for
 
 
-def become_script(path: Path, arguments: list[str], parent: int) -> NoReturn:
-    """Execute the script in a fork of a warm process, to the end of that process."""
+def become_script(path: Path, arguments: list[str], parent: int, order: HarnessOrder | None = None) -> NoReturn:
+    """Execute the script in a fork of a warm process, under the harness if there is an order for it, to the end of
+    that process."""
     try:
-        run_script(path, arguments, parent)
+        if order is None:
+            run_script(path, arguments, parent)
+        else:
+            die_with_parent(parent)
+            run_under_harness(path, arguments, order)
         status = 0
     except SystemExit as ending:
         status = _status_of(ending.code)

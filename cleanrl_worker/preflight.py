@@ -62,6 +62,8 @@ def check_action_space(algo: str, accepted: tuple[str, ...], env_id: str, found:
 
 def _spaces(env_id: str, algo: str) -> Spaces:
     """From the first source that has it. When none does, a missing package explains more than an unknown name."""
+    from cleanrl_worker.atari import is_atari_name
+
     offered = load_manifest(PACKAGE).algorithms
     sources = offered[algo].environments if algo in offered else ("gymnasium",)
     refusals: list[ConfigError] = []
@@ -70,7 +72,10 @@ def _spaces(env_id: str, algo: str) -> Spaces:
             return _SOURCES[source](env_id)
         except ConfigError as error:
             refusals.append(error)
-    raise next((error for error in refusals if isinstance(error, MissingExtraError)), refusals[0])
+    if missing := [error for error in refusals if isinstance(error, MissingExtraError)]:
+        raise missing[0]
+    # Of an algorithm that plays Atari's games and others, the one who was asked for none of Atari's speaks.
+    raise refusals[0] if is_atari_name(env_id) else refusals[-1]
 
 
 def _from_gymnasium(env_id: str) -> Spaces:

@@ -1,7 +1,7 @@
 """The script as a child of its supervisor, with a control socket between them.
 
-Forked when this process is warm (everything is imported already), spawned otherwise. Must be started before the
-supervisor has threads: a fork copies only the thread that forks.
+Forked when this process is warm (everything is imported already), spawned otherwise and always when it has an
+interpreter of its own. Must be started before the supervisor has threads: a fork copies only the thread that forks.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 from cleanrl_worker.config import ScriptPlan
 from cleanrl_worker.control import CONTROL_FD_VARIABLE
+from cleanrl_worker.foreign_python import apart, module_command
 from mosaic_protocol.fork_server import is_warm
 
 
@@ -35,7 +36,8 @@ class ScriptProcess:
     def start(cls, plan: ScriptPlan, env: Mapping[str, str]) -> ScriptProcess | None:
         """Start the script. Returns None in the forked child itself, which then has to become the script."""
         ours, theirs = socket.socketpair()
-        if is_warm():
+        env = {**env, **plan.environment}
+        if is_warm() and plan.python is None:
             return cls._fork(ours, theirs, env)
         return cls._spawn(plan, ours, theirs, env)
 
@@ -56,9 +58,10 @@ class ScriptProcess:
     def _spawn(
         cls, plan: ScriptPlan, ours: socket.socket, theirs: socket.socket, env: Mapping[str, str]
     ) -> ScriptProcess:
-        command = [sys.executable, "-m", "cleanrl_worker.launcher", "--parent", str(os.getpid()), str(plan.path)]
         environment = {**os.environ, **env, CONTROL_FD_VARIABLE: str(theirs.fileno())}
-        child = subprocess.Popen([*command, *plan.arguments], env=environment, pass_fds=[theirs.fileno()])
+        if plan.python is not None:
+            environment = apart(environment)
+        child = subprocess.Popen([*_command(plan), *plan.arguments], env=environment, pass_fds=[theirs.fileno()])
         theirs.close()
         return cls(child.pid, ours, child)
 
@@ -104,6 +107,15 @@ class ScriptProcess:
     def close(self) -> None:
         os.close(self.pidfd)
         self.control.close()
+
+
+def _command(plan: ScriptPlan) -> list[str]:
+    """Everything but the script's own flags."""
+    parent = ["--parent", str(os.getpid())]
+    if plan.order is None:
+        return [*module_command("cleanrl_worker.launcher", plan.python), *parent, str(plan.path)]
+    harness = module_command("cleanrl_worker.harness.__main__", plan.python)
+    return [*harness, *parent, *plan.order.words(), str(plan.path)]
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:

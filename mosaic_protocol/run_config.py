@@ -140,6 +140,9 @@ class Worker(StrictModel):
     type: PlainName = Field(description="The worker's type, as its manifest names it.")
     module: ModulePath = Field(description="The module that is started; must be the one the manifest names.")
     config: dict[str, JsonValue] = Field(description="The worker's own settings, handed to it as they are.")
+    bundle: PlainName | None = Field(
+        default=None, description="The managed environment that the script of the run is executed in."
+    )
     agent_id: Label | None = Field(default=None, description="Who learns; travels with the run.")
     worker_id: Label | None = Field(default=None, description="Which worker this is; travels with the run.")
 

@@ -58,7 +58,7 @@ def test_a_worker_config_is_read_as_it_stands(folder: Path) -> None:
 
 def test_a_whole_run_config_gives_its_worker_part_and_its_artifacts(folder: Path) -> None:
     config = load(folder, run_config(**WORKER_CONFIG))
-    assert (config.algo, config.seed, config.checkpoint_every) == ("ppo", 42, 5000)
+    assert (config.algo, config.seed, config.checkpoints["every_steps"]) == ("ppo", 42, 5000)
 
 
 def test_the_command_line_wins_over_the_file(folder: Path) -> None:
@@ -215,3 +215,101 @@ def test_a_script_whose_flags_are_unknown_gets_everything_as_typed(tmp_path: Pat
     script.write_text("import argparse\n")
     made = plan(script=str(script), extras={"algo_params": {"exp_name": "007", "fast": True, "nothing": None}})
     assert list(made.arguments) == ["--seed", "1", "--exp-name", "007", "--fast"]
+
+
+# ---- scripts that are not ours -----------------------------------------------------------------------------------
+
+ARGPARSE = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--seed', type=int, default=1)\n"
+TRAINS = "import torch\nfor i in range(3):\n    loss.backward()\n"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that looks like a checkout of CleanRL, and an environment for its scripts."""
+    monkeypatch.setenv("MOSAIC_SCRIPT_PYTHON", str(tmp_path / "venv" / "bin" / "python"))
+    (tmp_path / "cleanrl" / "more").mkdir(parents=True)
+    (tmp_path / "cleanrl" / "ppo.py").write_text(ARGPARSE + TRAINS)
+    (tmp_path / "cleanrl" / "more" / "rare.py").write_text(TRAINS)
+    return tmp_path
+
+
+def test_a_script_of_a_checkout_runs_under_the_harness_in_its_own_environment(checkout: Path) -> None:
+    made = plan(algo="ppo", cleanrl_path=str(checkout), seed=4, env_id="CartPole-v1")
+    assert (made.name, made.path) == ("ppo", checkout / "cleanrl" / "ppo.py")
+    assert made.arguments == ("--seed", "4")
+    assert made.python == checkout / "venv" / "bin" / "python"
+    assert made.order is not None
+    assert (made.order.algo, made.order.search) == ("cleanrl/ppo", (str(checkout),))
+    assert plan(algo="rare", cleanrl_path=str(checkout)).path.name == "rare.py"
+
+
+def test_the_package_of_the_managed_environment_is_used_without_a_checkout(checkout: Path) -> None:
+    package = checkout / "venv" / "lib" / "python3.11" / "site-packages" / "cleanrl"
+    package.mkdir(parents=True)
+    (package / "dqn.py").write_text(TRAINS)
+    assert plan(algo="dqn", source="cleanrl").path == package / "dqn.py"
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"algo": "pp", "cleanrl_path": "."}, "there is no folder '.' (give its full path)"),
+        ({"algo": "ppo", "source": "cleanrl"}, "has no package cleanrl: run `mosaic bundles install cleanrl_upstream`"),
+        ({"algo": "ppo", "source": "upstream"}, "source must be mosaic or cleanrl, got 'upstream'"),
+        ({"script": "/x.py", "source": "cleanrl"}, "give a script or source=cleanrl, not both"),
+        ({"algo": "ppo", "bundle": 3}, "bundle must be a text, got 3"),
+    ],
+)
+def test_what_cannot_be_found_is_said(checkout: Path, settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        plan(**settings)
+    assert sentence in str(refused.value)
+
+
+def test_an_unknown_script_of_a_checkout_is_answered_with_the_nearest(checkout: Path) -> None:
+    with pytest.raises(ConfigError, match=r"there is no script 'pp0' in .*; did you mean 'ppo'\?"):
+        plan(algo="pp0", cleanrl_path=str(checkout))
+
+
+def test_a_bundle_that_was_never_installed_is_refused_with_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOSAIC_HOME", str(tmp_path))
+    monkeypatch.delenv("MOSAIC_SCRIPT_PYTHON", raising=False)
+    sentence = "the bundle cleanrl_upstream is not installed: run `mosaic bundles install cleanrl_upstream`"
+    with pytest.raises(ConfigError, match=sentence):
+        plan(algo="ppo", source="cleanrl")
+
+
+def test_the_harness_takes_what_the_script_has_no_flags_for(checkout: Path) -> None:
+    artifacts = {"checkpoints": {"every_steps": 50, "keep_last": 7}}
+    params = {"resume": "/c", "checkpoint_every": "60"}
+    made = plan(algo="ppo", cleanrl_path=str(checkout), artifacts=artifacts, extras={"algo_params": params})
+    assert made.order is not None
+    assert (made.order.checkpoint_every, made.order.checkpoint_keep, made.order.resume) == (60, 7, "/c")
+    assert made.arguments == ("--seed", "1")
+
+
+def test_a_script_of_ours_gets_the_number_of_checkpoints_to_keep_as_a_flag() -> None:
+    made = plan(algo="ppo", artifacts={"checkpoints": {"keep_last": 5}})
+    assert "--checkpoint-keep 5" in " ".join(made.arguments)
+    assert made.order is None
+    assert made.environment == {}
+
+
+def test_checkpoints_that_are_turned_off_are_off_in_the_scripts_process() -> None:
+    assert plan(algo="ppo", artifacts={"checkpoints": {"enabled": False}}).environment == {"MOSAIC_CHECKPOINTS": "0"}
+
+
+def test_a_script_that_reads_no_command_line_is_given_none(tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text("print(1)\n")
+    assert plan(script=str(script), env_id="CartPole-v1").arguments == ()
+
+
+def test_what_a_script_cannot_do_is_refused_before_it_starts(tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text("print(1)\n")
+    sentence = "mine cannot warm-start from a checkpoint: no training loop was found in the file"
+    with pytest.raises(ConfigError, match=sentence):
+        plan(script=str(script), extras={"algo_params": {"warm_start": "/c"}})

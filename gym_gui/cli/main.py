@@ -12,14 +12,18 @@ from click.shell_completion import shell_complete
 
 from gym_gui.cli import control, runs
 from gym_gui.cli.bundles import bundles
+from gym_gui.cli.checkpoints import checkpoints
 from gym_gui.cli.completion import PROGRAM, VARIABLE, completion
 from gym_gui.cli.daemon import daemon
 from gym_gui.cli.doctor import doctor
 from gym_gui.cli.errors import CliError, ExitCode, report, report_crash, translated, wants_json
+from gym_gui.cli.evaluate import evaluate, policy
 from gym_gui.cli.follow import follow
+from gym_gui.cli.import_checkpoint import import_checkpoint
 from gym_gui.cli.logs import logs
 from gym_gui.cli.metrics import metrics
 from gym_gui.cli.options import PlainGroup, help_when_alone
+from gym_gui.cli.script_help import flags
 from gym_gui.cli.session import CliSession
 from gym_gui.cli.train import train
 from gym_gui.cli.workers import workers
@@ -59,6 +63,11 @@ for _command in (
     control.cancel,
     control.delete,
     control.restore,
+    checkpoints,
+    evaluate,
+    import_checkpoint,
+    policy,
+    flags,
     workers,
     bundles,
     doctor,

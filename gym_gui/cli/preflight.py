@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 from gym_gui.cli.bundles import bundle_manager
 from gym_gui.cli.errors import CliError, ExitCode
 from gym_gui.cli.run_plan import RunPlan
+from gym_gui.services.worker_tools import ToolError, environment, interpreter
 from mosaic_protocol.paths import MosaicPaths
 
 if TYPE_CHECKING:
     from mosaic_protocol.worker_manifest import WorkerManifest
 
-_CODE_ROOT = Path(__file__).resolve().parents[2]
 _PATIENCE = 120.0
 _REFUSED_STATUS = 2
+_SCRIPT_PYTHON = "MOSAIC_SCRIPT_PYTHON"
+"""Where the dispatcher, too, tells a worker which Python its script runs in."""
 
 
 def check_with_worker(plan: RunPlan, paths: MosaicPaths) -> dict[str, Any] | None:
@@ -30,33 +30,43 @@ def check_with_worker(plan: RunPlan, paths: MosaicPaths) -> dict[str, Any] | Non
     """
     if not plan.manifest.capabilities.dry_run:
         return None
-    python = interpreter(plan.manifest, paths)
     with tempfile.TemporaryDirectory(prefix="mosaic-check-") as folder:
         file = Path(folder) / "worker.json"
         file.write_text(json.dumps(plan.worker_config))
-        command = [str(python), "-m", plan.manifest.module, "--config", str(file), "--dry-run", "--emit-summary"]
-        answer = _ask(command, _environment(plan.manifest, paths))
-    return _understood(answer, plan.manifest)
+        words = ["--config", str(file), "--dry-run", "--emit-summary"]
+        return ask_worker(plan.manifest, paths, words, plan.config["metadata"]["worker"].get("bundle"))
 
 
-def interpreter(manifest: WorkerManifest, paths: MosaicPaths) -> Path:
-    """The Python that has what the worker needs, as the dispatcher will choose it."""
-    if not manifest.bundle:
-        return Path(sys.executable)
-    found = bundle_manager(paths).preflight(manifest.bundle)
+def ask_worker(manifest: WorkerManifest, paths: MosaicPaths, words: list[str], bundle: str | None) -> dict[str, Any]:
+    """What the worker's module answers to a question, in JSON. ``bundle``: where its script would run.
+
+    Raises :class:`CliError`: REFUSED with the worker's own sentence, FAILED when it could not be asked.
+    """
+    surroundings = environment(manifest, paths)
+    if bundle is not None:
+        surroundings[_SCRIPT_PYTHON] = str(_script_python(bundle, paths))
+    return _understood(
+        _ask([str(_interpreter(manifest, paths)), "-m", manifest.module, *words], surroundings), manifest
+    )
+
+
+def _script_python(bundle: str, paths: MosaicPaths) -> Path:
+    known = bundle_manager(paths)
+    if bundle not in (names := [info.name for info in known.list()]):
+        from mosaic_protocol.suggest import did_you_mean
+
+        raise CliError(f"there is no bundle {bundle[:60]!r}{did_you_mean(bundle, names)}", ExitCode.REFUSED)
+    found = known.preflight(bundle)
     if found.python is None:
         raise CliError(found.advice, ExitCode.FAILED)
     return found.python
 
 
-def _environment(manifest: WorkerManifest, paths: MosaicPaths) -> dict[str, str]:
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("MOSAIC_TRAINER_")}
-    search = [str(manifest.python_path), str(_CODE_ROOT), inherited.get("PYTHONPATH", "")]
-    return {
-        **inherited,
-        "MOSAIC_HOME": str(paths.root),
-        "PYTHONPATH": os.pathsep.join(dict.fromkeys(filter(None, search))),
-    }
+def _interpreter(manifest: WorkerManifest, paths: MosaicPaths) -> Path:
+    try:
+        return interpreter(manifest, paths)
+    except ToolError as error:
+        raise CliError(str(error), ExitCode.FAILED) from error
 
 
 def _ask(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gym_gui.cli.errors import CliError, ExitCode
+from gym_gui.cli.script_choice import ScriptChoice, choose_worker
 from gym_gui.cli.script_flags import Value, as_option, parse_script_flags
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ _OPTIONS = {
     "resources.memory_mb.requested": "--memory-mb",
     "schedule.max_wallclock_minutes": "--max-wallclock-minutes",
     "metadata.notes": "--notes",
+    "metadata.worker.bundle": "--bundle",
     "metadata.worker.config.env_id": "--env-id",
     "metadata.worker.config.seed": "--seed",
     "metadata.worker.config.total_timesteps": "--total-timesteps",
@@ -35,11 +38,15 @@ _FLAG_PATH = re.compile(r"metadata\.worker\.config\.extras\.algo_params\.([^.\[]
 class TrainRequest:
     """What was asked for on the command line."""
 
-    algo: str
+    algo: str = ""
     env_id: str | None = None
     seed: int = 1
     total_timesteps: int | None = None
     worker: str | None = None
+    upstream: bool = False
+    cleanrl_path: str | None = None
+    script: str | None = None
+    bundle: str | None = None
     run_name: str | None = None
     cpus: int = 1
     gpus: int = 0
@@ -49,6 +56,16 @@ class TrainRequest:
     tags: tuple[str, ...] = ()
     tensorboard: bool = True
     script_flags: tuple[str, ...] = ()
+
+    @property
+    def choice(self) -> ScriptChoice:
+        return ScriptChoice(self.algo, self.worker, self.upstream, self.cleanrl_path, self.script, self.bundle)
+
+    def settled(self) -> TrainRequest:
+        """Without an algorithm the first flag of the script stands where the algorithm would."""
+        if self.script and self.algo.startswith("--"):
+            return replace(self, algo="", script_flags=(self.algo, *self.script_flags))
+        return self
 
 
 @dataclass(frozen=True)
@@ -64,63 +81,36 @@ class RunPlan:
         part: dict[str, Any] = self.config["metadata"]["worker"]["config"]
         return part
 
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the script is not the worker's own."""
+        return "script" in self.worker_config or self.worker_config.get("source") == "cleanrl"
+
+    @property
+    def algorithm(self) -> str:
+        """What checkpoints of the run call its algorithm."""
+        if "script" in self.worker_config:
+            return Path(self.worker_config["script"]).stem
+        return f"cleanrl/{self.worker_config['algo']}" if self.is_foreign else str(self.worker_config["algo"])
+
 
 def make_plan(request: TrainRequest, found: Discovery) -> RunPlan:
     """Everything that can be checked without the worker. Raises :class:`CliError` with one sentence."""
-    manifest = choose_worker(found, request.algo, request.worker)
+    request = request.settled()
+    manifest = choose_worker(found, request.choice)
     flags = parse_script_flags(request.script_flags, OWN_SETTINGS)
-    if not request.env_id:
-        raise _missing_environment(request.algo, manifest.algorithms[request.algo], flags)
+    if not request.env_id and not request.script:
+        raise _missing_environment(request.algo, manifest.algorithms.get(request.algo), flags)
     plan = RunPlan(manifest, _config(request, manifest, flags), flags)
     _check(plan.config)
     return plan
 
 
-# ---- the worker --------------------------------------------------------------------------------------------------
-
-
-def choose_worker(found: Discovery, algo: str, worker: str | None) -> WorkerManifest:
-    """The one worker that offers an algorithm. Raises :class:`CliError` when none or several do."""
-    from mosaic_protocol.suggest import did_you_mean
-
-    if algo.startswith("-"):
-        raise CliError("name the algorithm first, as in `mosaic train ppo --env-id CartPole-v1`", ExitCode.REFUSED)
-    if not found.workers:
-        raise CliError(_no_workers(found), ExitCode.FAILED)
-    if worker is not None and worker not in found.workers:
-        raise CliError(f"there is no worker {worker!r}{did_you_mean(worker, found.workers)}", ExitCode.REFUSED)
-    asked = [found.workers[worker]] if worker is not None else list(found.workers.values())
-    offering = [manifest for manifest in asked if algo in manifest.algorithms]
-    if not offering:
-        raise CliError(_unknown_algorithm(algo, asked, worker), ExitCode.REFUSED)
-    if len(offering) > 1:
-        choices = " and ".join(f"--worker {manifest.type}" for manifest in offering)
-        raise CliError(f"several workers offer {algo!r}: choose between {choices}", ExitCode.REFUSED)
-    return offering[0]
-
-
-def _no_workers(found: Discovery) -> str:
-    why = f" ({'; '.join(found.problems)})" if found.problems else ""
-    return f"no worker is installed{why}: install one, or name its folder in MOSAIC_WORKER_PATH"
-
-
-def _unknown_algorithm(algo: str, asked: list[WorkerManifest], worker: str | None) -> str:
-    from mosaic_protocol.suggest import nearest
-
-    known = sorted({name for manifest in asked for name in manifest.algorithms})
-    where = f" in the worker {worker!r}" if worker is not None else ""
-    near = nearest(algo, known)
-    hint = f"; did you mean {near!r}?" if near else ";"
-    if not known:
-        return f"there is no algorithm {algo[:60]!r}{where}; it offers none"
-    return f"there is no algorithm {algo[:60]!r}{where}{hint} Choose from: {', '.join(known)}."
-
-
-def _missing_environment(algo: str, offered: Algorithm, flags: dict[str, Value]) -> CliError:
+def _missing_environment(algo: str, offered: Algorithm | None, flags: dict[str, Value]) -> CliError:
     meant = next((name for name in ("env", "environment", "env_name", "envid") if name in flags), None)
     if meant is not None:
         return CliError(f"{as_option(meant)} is not known here; did you mean '--env-id'?", ExitCode.REFUSED)
-    example = offered.example_env or "CartPole-v1"
+    example = (offered.example_env if offered else None) or "CartPole-v1"
     return CliError(f"--env-id is missing: try `mosaic train {algo} --env-id {example}`", ExitCode.REFUSED)
 
 
@@ -129,17 +119,19 @@ def _missing_environment(algo: str, offered: Algorithm, flags: dict[str, Value])
 
 def _config(request: TrainRequest, manifest: WorkerManifest, flags: dict[str, Value]) -> dict[str, Any]:
     settings = {
-        "algo": request.algo,
+        **request.choice.settings(),
         "env_id": request.env_id,
         "seed": request.seed,
         "total_timesteps": request.total_timesteps,
         "extras": {"algo_params": flags},
     }
-    worker = {
+    worker: dict[str, Any] = {
         "type": manifest.type,
         "module": manifest.module,
         "config": {name: value for name, value in settings.items() if value is not None},
     }
+    if request.choice.environment is not None:
+        worker["bundle"] = request.choice.environment
     return {
         "run_name": _default_name(request) if request.run_name is None else request.run_name,
         "resources": {
@@ -155,7 +147,8 @@ def _config(request: TrainRequest, manifest: WorkerManifest, flags: dict[str, Va
 
 
 def _default_name(request: TrainRequest) -> str:
-    return f"{request.algo}-{str(request.env_id).lower()}-s{request.seed}"
+    env = [request.env_id.lower()] if request.env_id else []
+    return "-".join([request.choice.name, *env, f"s{request.seed}"])
 
 
 def _check(config: dict[str, Any]) -> None:

@@ -14,6 +14,8 @@ from gym_gui.cli.follow import follow_and_tell
 from gym_gui.cli.options import Count, json_option
 from gym_gui.cli.preflight import check_with_worker
 from gym_gui.cli.run_plan import RunPlan, TrainRequest, make_plan
+from gym_gui.cli.script_choice import script_options
+from gym_gui.cli.script_help import ScriptHelpCommand
 from gym_gui.cli.session import CliSession, passing_notice, program
 
 if TYPE_CHECKING:
@@ -21,17 +23,19 @@ if TYPE_CHECKING:
 
 
 @click.command(
+    cls=ScriptHelpCommand,
     context_settings={"ignore_unknown_options": True, "allow_extra_args": False},
     options_metavar="--env-id E [OPTIONS]",
     epilog="Flags that are not listed here go to the training script: --num-envs 8 --learning-rate 3e-4 "
-    "--no-anneal-lr. A -- before them keeps a flag from being taken for an option of mosaic.",
+    "--no-anneal-lr. A -- before them keeps a flag from being taken for an option of mosaic. `mosaic train ALGO "
+    "--help` lists them with their defaults.",
 )
-@click.argument("algo", shell_complete=candidates.algorithms)
+@click.argument("algo", required=False, default="", shell_complete=candidates.algorithms)
 @click.argument("script_flags", metavar="[SCRIPT FLAGS]", nargs=-1, type=click.UNPROCESSED)
 @click.option("--env-id", metavar="E", help="The environment to train on.", shell_complete=candidates.environments)
 @click.option("--seed", type=Count(0), default=1, show_default=True, help="Seed of everything random.")
 @click.option("--total-timesteps", type=Count(), help="Environment steps to train for.  [default: the script's]")
-@click.option("--worker", metavar="W", help="Which of several workers.", shell_complete=candidates.worker_types)
+@script_options
 @click.option("--run-name", metavar="NAME", help="What to call the run.  [default: ALGO-ENV-sSEED]")
 @click.option("--cpus", type=Count(), default=1, show_default=True, help="CPU cores to reserve.")
 @click.option("--gpus", type=Count(0), default=0, show_default=True, help="GPUs the run cannot do without.")
@@ -63,6 +67,7 @@ def train(
     5 canceled, 6 timed out, 7 lost. Ctrl-C stops following, not the run.
     """
     plan = _plan(TrainRequest(**request, tensorboard=not no_tensorboard))
+    _place_checkpoints(plan, session)
     found = None if no_preflight else _checked(plan, session)
     if dry_run:
         _tell_plan(plan, found, as_json=as_json)
@@ -80,6 +85,20 @@ def _plan(request: TrainRequest) -> RunPlan:
     from mosaic_protocol.worker_manifest import discover
 
     return make_plan(request, discover())
+
+
+def _place_checkpoints(plan: RunPlan, session: CliSession) -> None:
+    """Put the path of a checkpoint where one was named by its run, or by a path that holds only here."""
+    settings = plan.worker_config
+    for flag in ("resume", "warm_start"):
+        named = plan.flags.get(flag)
+        if isinstance(named, str) and (plan.is_foreign or settings.get("algo") in plan.manifest.algorithms):
+            from gym_gui.services.checkpoints.registry import TrainingRegistry
+            from gym_gui.services.checkpoints.use import require_start
+
+            entry = TrainingRegistry(session.paths).find(named)
+            require_start(flag, entry, plan.algorithm, settings.get("env_id") or entry.env_id)
+            plan.flags[flag] = str(entry.path)
 
 
 def _checked(plan: RunPlan, session: CliSession) -> dict[str, Any] | None:
@@ -138,4 +157,6 @@ def _asked(resources: dict[str, Any]) -> str:
 
 
 def _spoken(value: Any) -> str:
+    if isinstance(value, dict):  # capabilities
+        return ", ".join(name.replace("_", " ") for name, one in value.items() if one["offered"]) or "none"
     return shlex.join(map(str, value)) if isinstance(value, list) else fmt.one_line(str(value))

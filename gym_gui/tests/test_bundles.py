@@ -10,6 +10,7 @@ import fcntl
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -99,6 +100,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("wheels")
     for name, version in (("mosaic-tiny", "1.0"), ("mosaic-tiny", "2.0"), ("torch", "2.13.0+cpu")):
         make_wheel(directory, name, version)
+    make_wheel(directory, "mosaic-picky", "1.0", "Requires-Python: <3\nRequires-Dist: nobody-has-this\n")
     make_endless_source(directory)
     return directory
 
@@ -228,6 +230,67 @@ def test_a_line_that_cannot_be_honoured_is_refused_with_a_sentence(home: Home, t
         read_bundle("tiny", home.write(text))
     assert sentence in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+STEPS = """\
+mosaic-tiny==2.0
+# mosaic: step --no-deps --ignore-requires-python
+mosaic-picky==1.0
+# mosaic: step --beside mosaic_tiny
+mosaic-tiny==1.0
+"""
+
+
+def test_steps_are_read_with_their_options_and_are_part_of_the_hash(home: Home) -> None:
+    bundle = read_bundle("tiny", home.write(STEPS))
+    assert list(map(str, bundle.requirements)) == ["mosaic-tiny==2.0"]
+    picky, beside = bundle.steps
+    assert (picky.lines, picky.options, picky.beside) == (
+        ["mosaic-picky==1.0"],
+        ("--no-deps", "--ignore-requires-python"),
+        "",
+    )
+    assert (beside.lines, beside.options, beside.beside) == (["mosaic-tiny==1.0"], (), "mosaic_tiny")
+    other = read_bundle("tiny", home.write(STEPS.replace("--no-deps ", "")))
+    assert other.hash != bundle.hash
+    plain = read_bundle("tiny", home.write("mosaic-tiny==2.0\n# mosaic is not a step\n"))
+    assert plain.steps == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("# mosaic: step --index-url x\na==1\n", "has a step with '--index-url'; a step knows --no-deps"),
+        ("# mosaic: step --beside ../up\na==1\n", "has a step with --beside '../up': name the package"),
+        ("# mosaic: step\n", "has a step without requirements"),
+    ],
+)
+def test_a_step_that_cannot_be_honoured_is_refused(home: Home, text: str, sentence: str) -> None:
+    with pytest.raises(BundleError, match=re.escape(sentence)):
+        read_bundle("tiny", home.write(text))
+
+
+def test_steps_are_installed_in_order_and_what_lies_beside_stays_apart(home: Home) -> None:
+    home.write(STEPS)
+    assert home.status() == "missing"
+    told: list[str] = []
+    directory = home.manager().install("tiny", told.append)
+    titles = [line for line in told if line.startswith("Installing ") and "collected" not in line]
+    assert titles == [
+        "Installing the requirements of tiny",
+        "Installing mosaic-picky==1.0",
+        "Installing mosaic-tiny==1.0",
+    ]
+    python, beside = directory / "bin" / "python", directory / "beside" / "mosaic_tiny"
+    program = "import mosaic_tiny, mosaic_picky; print(mosaic_tiny.version)"
+    for path, version in (("", "2.0"), (str(beside), "1.0")):
+        environment = {**os.environ, "PYTHONPATH": path}
+        told_version = subprocess.run(
+            [python, "-c", program], env=environment, capture_output=True, text=True, check=True
+        )
+        assert told_version.stdout == f"{version}\n"
+    assert home.status() == "ready"
+    assert home.manager().bundle_record("tiny")["requirements"] == ["mosaic-picky==1.0", "mosaic-tiny==2.0"]
 
 
 def test_an_unreadable_bundle_is_listed_with_its_problem_beside_the_others(home: Home) -> None:

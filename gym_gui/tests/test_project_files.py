@@ -43,8 +43,21 @@ def test_a_requirements_file_has_the_pins_of_its_extra(name: str) -> None:
     assert pins == BUNDLES[name]
 
 
+SCRIPT_BUNDLES = {"cleanrl_upstream.txt"}
+"""Environments for scripts only: no worker runs in them, and nothing of them can be installed beside MOSAIC."""
+
+
 def test_every_requirements_file_is_compared_with_an_extra() -> None:
-    assert {path.name for path in (ROOT / "requirements").glob("*.txt")} == set(BUNDLES)
+    assert {path.name for path in (ROOT / "requirements").glob("*.txt")} == set(BUNDLES) | SCRIPT_BUNDLES
+
+
+@pytest.mark.parametrize("name", sorted(SCRIPT_BUNDLES))
+def test_an_environment_for_scripts_is_pinned_and_has_what_the_harness_needs(name: str) -> None:
+    pins = lines_of(ROOT / "requirements" / name)
+    assert [pin for pin in pins if not EXACT_PIN.fullmatch(pin)] == []
+    shared = {pin for pin in all_pins() if pin.startswith(("msgspec==", "safetensors==", "torch=="))}
+    assert len(shared) == 3
+    assert shared <= set(pins)
 
 
 def test_the_root_requirements_are_the_base_bundle() -> None:

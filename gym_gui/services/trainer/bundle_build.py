@@ -18,7 +18,7 @@ from typing import IO
 
 from packaging.requirements import Requirement
 
-from gym_gui.services.trainer.bundle_requirements import Bundle, BundleError, finder_in, installed, unmet
+from gym_gui.services.trainer.bundle_requirements import Bundle, BundleError, finder_in, installed, missing_in
 
 MARKER_NAME = ".mosaic-bundle.json"
 POLL_SECONDS = 0.1
@@ -78,19 +78,21 @@ class EnvironmentBuild:
         listed = self._directory / "requirements.txt"
         listed.write_text("".join(f"{line}\n" for line in self._bundle.lines))
         self._step(f"Installing the requirements of {self._bundle.name}", [*pip, "-r", str(listed)])
+        for step in self._bundle.steps:
+            place = ["--no-deps", "--target", str(step.folder(self._directory))] if step.beside else []
+            self._step(f"Installing {', '.join(step.lines)}", [*pip, *step.options, *place, *step.lines])
         self._finish()
 
     def _finish(self) -> None:
-        find = finder_in(self._directory)
-        if missing := unmet(self._bundle.requirements, find):
+        if missing := missing_in(self._bundle, self._directory):
             raise BundleError(f"pip ended well but did not install {missing[0]}: see {self._log}")
         marker = {
             "schema": 1,
             "bundle": self._bundle.name,
             "hash": self._bundle.hash,
             "python": platform.python_version(),
-            "requirements": self._bundle.lines,
-            "installed": installed(self._bundle, find),
+            "requirements": [*self._bundle.lines, *(line for step in self._bundle.steps for line in step.lines)],
+            "installed": installed(self._bundle, finder_in(self._directory)),
             "built_at": time.time(),
         }
         _write_durably(self._directory / MARKER_NAME, json.dumps(marker, indent=2))

@@ -24,11 +24,33 @@ from gym_gui.services.trainer.errors import TrainerError
 _INCLUDE = re.compile(r"(?:-r|--requirement)[\s=]*(\S.*)")
 _COMMENT = re.compile(r"(?:^|\s+)#.*$")
 
+_STEP = re.compile(r"#\s*mosaic:\s*step\b(.*)")
+_STEP_OPTIONS = ("--no-deps", "--ignore-requires-python", "--no-build-isolation")
+BESIDE = "beside"
+"""``<environment>/beside/<name>`` holds packages for those scripts only that import ``<name>``."""
+
 Finder: TypeAlias = Callable[[str], "metadata.Distribution | None"]
 
 
 class BundleError(TrainerError):
     """A bundle cannot be read or installed; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class InstallStep:
+    """Requirements that are installed after all before them, in a way of their own."""
+
+    requirements: tuple[Requirement, ...]
+    options: tuple[str, ...] = ()
+    beside: str = ""
+
+    @property
+    def lines(self) -> list[str]:
+        return [str(one) for one in self.requirements]
+
+    def folder(self, environment: Path) -> Path:
+        """Where the packages of a step with ``beside`` lie."""
+        return environment / BESIDE / self.beside
 
 
 @dataclass(frozen=True)
@@ -38,6 +60,7 @@ class Bundle:
     name: str
     file: Path
     requirements: tuple[Requirement, ...]
+    steps: tuple[InstallStep, ...] = ()
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -48,7 +71,10 @@ class Bundle:
     def hash(self) -> str:
         """Identifies what an environment built now would hold."""
         python = f"{sys.implementation.name}-{sys.version_info.major}.{sys.version_info.minor}"
-        recipe = {"requirements": self.lines, "python": python, "platform": sysconfig.get_platform()}
+        recipe: dict[str, object] = {"requirements": self.lines, "python": python}
+        recipe["platform"] = sysconfig.get_platform()
+        if self.steps:
+            recipe["steps"] = [[step.lines, step.options, step.beside] for step in self.steps]
         return hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -69,7 +95,24 @@ class Bundle:
 
 def read_bundle(name: str, file: Path) -> Bundle:
     """Read a requirements file and what it includes. Raises BundleError."""
-    return Bundle(name, file, tuple(_resolved(file, set())))
+    head, *steps = _split_at_steps(file)
+    requirements = tuple(_resolved(head, file, set()))
+    return Bundle(name, file, requirements, tuple(_install_step(lines, file) for lines in steps))
+
+
+def missing_here(bundle: Bundle) -> list[str]:
+    """What the running interpreter lacks of a bundle. One with steps of its own is never satisfied by it: how they
+    install cannot be told from what is there."""
+    return [*unmet(bundle.requirements, find_here), *(line for step in bundle.steps for line in step.lines)]
+
+
+def missing_in(bundle: Bundle, environment: Path) -> list[str]:
+    """What a managed environment lacks of a bundle."""
+    find = finder_in(environment)
+    missing = unmet(bundle.requirements, find)
+    for step in bundle.steps:
+        missing += unmet(step.requirements, _finder_at([step.folder(environment)]) if step.beside else find)
+    return missing
 
 
 def unmet(requirements: Iterable[Requirement], find: Finder) -> list[str]:
@@ -88,7 +131,11 @@ def find_here(name: str) -> metadata.Distribution | None:
 def finder_in(directory: Path) -> Finder:
     """A finder for the distributions of another environment, made by the same Python."""
     base = {"base": str(directory), "platbase": str(directory)}
-    sites = sorted({sysconfig.get_path(kind, scheme="venv", vars=base) for kind in ("purelib", "platlib")})
+    return _finder_at({Path(sysconfig.get_path(kind, scheme="venv", vars=base)) for kind in ("purelib", "platlib")})
+
+
+def _finder_at(folders: Iterable[Path]) -> Finder:
+    sites = sorted(map(str, folders))
     return lambda name: next(iter(metadata.distributions(name=name, path=sites)), None)
 
 
@@ -96,24 +143,59 @@ def _is_exact(specifier: Specifier) -> bool:
     return specifier.operator in ("==", "===") and "*" not in specifier.version
 
 
-def _resolved(file: Path, seen: set[Path]) -> Iterator[Requirement]:
+def _split_at_steps(file: Path) -> list[list[str]]:
+    """The lines of a file before its first step, then those of each step with its own line ahead."""
+    parts: list[list[str]] = [[]]
+    for line in _text(file).replace("\\\n", " ").splitlines():
+        if _STEP.fullmatch(line.strip()):
+            parts.append([line.strip()])
+        else:
+            parts[-1].append(line)
+    return parts
+
+
+def _install_step(lines: list[str], file: Path) -> InstallStep:
+    match = _STEP.fullmatch(lines[0])
+    words = match[1].split() if match else []
+    beside = ""
+    if "--beside" in words[:-1]:
+        at = words.index("--beside")
+        beside = words[at + 1]
+        del words[at : at + 2]
+    for word in words:
+        if word not in _STEP_OPTIONS:
+            known = ", ".join((*_STEP_OPTIONS, "--beside NAME"))
+            raise BundleError(f"{file} has a step with {word!r}; a step knows {known}")
+    if beside and not beside.isidentifier():
+        raise BundleError(f"{file} has a step with --beside {beside!r}: name the package that scripts import")
+    requirements = tuple(_requirement(line, file) for line in _contents(lines[1:]))
+    if not requirements:
+        raise BundleError(f"{file} has a step without requirements: {lines[0]!r}")
+    return InstallStep(requirements, tuple(words), beside)
+
+
+def _resolved(lines: Iterable[str], file: Path, seen: set[Path]) -> Iterator[Requirement]:
     if file.resolve() in seen:
         return
     seen.add(file.resolve())
-    for line in _logical_lines(file):
+    for line in _contents(lines):
         include = _INCLUDE.fullmatch(line)
         if include:
-            yield from _resolved(file.parent / include[1], seen)
+            other = file.parent / include[1]
+            yield from _resolved(_text(other).replace("\\\n", " ").splitlines(), other, seen)
         else:
             yield _requirement(line, file)
 
 
-def _logical_lines(file: Path) -> Iterator[str]:
+def _text(file: Path) -> str:
     try:
-        text = file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BundleError(f"The requirements file {file} cannot be read: {error}") from error
-    for line in text.replace("\\\n", " ").splitlines():
+
+
+def _contents(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
         if content := _COMMENT.sub("", line).strip():
             yield content
 
@@ -164,5 +246,6 @@ def _accepts(requirement: Requirement, version: str) -> bool:
 
 
 def installed(bundle: Bundle, find: Finder) -> list[str]:
-    found = {canonicalize_name(one.name): find(one.name) for one in bundle.applicable}
+    wanted = [*bundle.applicable, *(one for step in bundle.steps if not step.beside for one in step.requirements)]
+    found = {canonicalize_name(one.name): find(one.name) for one in wanted}
     return sorted(f"{name}=={one.version}" for name, one in found.items() if one is not None)

@@ -36,8 +36,8 @@ from gym_gui.services.trainer.bundle_requirements import (
     find_here,
     finder_in,
     installed,
+    missing_here,
     read_bundle,
-    unmet,
 )
 from gym_gui.services.trainer.host import disk_free
 from mosaic_protocol.paths import MosaicPaths, checked_name
@@ -194,7 +194,7 @@ class BundleManager:
         return BundleInfo(name, "stale" if stale else "missing", file, missing=tuple(judged.missing))
 
     def _preflight(self, bundle: Bundle) -> Preflight:
-        missing = unmet(bundle.requirements, find_here)
+        missing = missing_here(bundle)
         if not missing:
             return Preflight(Path(sys.executable))
         environment = self._linked(bundle.name)

@@ -53,6 +53,8 @@ class _Surroundings:
     ready: _Readiness
     folders: RunPaths
     launch_token: str
+    script: _Readiness | None = None
+    """The environment of the run's script, where it has one of its own."""
 
 
 class TrainerDispatcher:
@@ -70,7 +72,9 @@ class TrainerDispatcher:
         config = parse_run_config(run.config_json)
         manifest = self.manifest(run.worker_type)
         folders = self._make_folders(run)
-        around = _Surroundings(run, config, manifest, self._readiness(manifest), folders, launch_token)
+        bundle = config.worker.bundle
+        script = self._ready_bundle(bundle) if bundle else None
+        around = _Surroundings(run, config, manifest, self._readiness(manifest), folders, launch_token, script)
         self._write_configs(around)
         return self._spec(around)
 
@@ -92,11 +96,12 @@ class TrainerDispatcher:
 
     def _readiness(self, manifest: WorkerManifest) -> _Readiness:
         """The outcome of a pre-flight that was passed a moment ago, or of one made now."""
-        if not manifest.bundle:
-            return _Readiness(Path(sys.executable))
-        passed = self._passed.get(manifest.bundle)
+        return self._ready_bundle(manifest.bundle) if manifest.bundle else _Readiness(Path(sys.executable))
+
+    def _ready_bundle(self, bundle: str) -> _Readiness:
+        passed = self._passed.get(bundle)
         if passed is None or not passed.is_believed():
-            passed = self._passed[manifest.bundle] = self._fresh_preflight(manifest.bundle)
+            passed = self._passed[bundle] = self._fresh_preflight(bundle)
         return passed
 
     def _fresh_preflight(self, bundle: str) -> _Readiness:
@@ -122,7 +127,9 @@ class TrainerDispatcher:
         try:
             self._paths.run_config(run_id).write_text(around.run.config_json + "\n")
             self._paths.worker_config(run_id).write_text(json.dumps(_worker_config(around), indent=2) + "\n")
-            refresh_manifest(around.folders, worker=around.manifest.type, requirements=around.ready.requirements)
+            script = {"script_requirements": around.script.requirements} if around.script else {}
+            requirements = around.ready.requirements
+            refresh_manifest(around.folders, worker=around.manifest.type, requirements=requirements, **script)
         except OSError as error:
             raise _cannot("write", error) from error
 
@@ -174,6 +181,7 @@ class TrainerDispatcher:
             f"{run.worker_type.upper()}_RUN_DIR": str(folders.directory),
             "WANDB_RUN_ID": run.run_id,
             "WANDB_DIR": str(folders.directory),
+            **({"MOSAIC_SCRIPT_PYTHON": str(around.script.python)} if around.script else {}),
             **cuda_environment(self._gpus, run.reservation.gpu_indices if run.reservation else ()),
         }
 

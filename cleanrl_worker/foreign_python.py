@@ -1,0 +1,53 @@
+"""Starting modules of the worker in another Python environment, which must see these packages and nothing else of ours.
+
+What the worker runs in (numpy 2, a new gymnasium) must not leak into an environment that was built with older
+versions, so its module search path is not handed on. Two packages are found through a finder of their own instead.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import mosaic_protocol
+
+_PACKAGES = {
+    "cleanrl_worker": Path(__file__).resolve().parents[1],
+    "mosaic_protocol": Path(mosaic_protocol.__file__).resolve().parents[1],
+}
+_NOT_HANDED_ON = frozenset({"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"})
+
+# Its arguments: the module, the folders of the packages as name=folder, "--", the module's own.
+_BOOTSTRAP = """
+import sys
+from importlib.machinery import PathFinder
+module, *words = sys.argv[1:]
+end = words.index("--")
+places = dict(word.split("=", 1) for word in words[:end])
+class Ours:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        return PathFinder.find_spec(name, [places[name]]) if name in places else None
+sys.meta_path.append(Ours)
+sys.argv = [module, *words[end + 1:]]
+__import__(module)
+sys.modules[module].main()
+"""
+
+
+def module_command(module: str, python: Path | None) -> list[str]:
+    """The command that runs ``main`` of a module of ours, with this interpreter or another one."""
+    if python is None:
+        return [sys.executable, "-m", module]
+    places = [f"{name}={folder}" for name, folder in _PACKAGES.items()]
+    return [str(python), "-P", "-c", _BOOTSTRAP, module, *places, "--"]
+
+
+def apart(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment for a process of another Python: without what would bring modules of this one into it."""
+    here = os.path.dirname(sys.executable)  # noqa: PTH120 - compared with entries of PATH as they are
+    path = [one for one in environment.get("PATH", "").split(os.pathsep) if one != here]
+    kept = {name: value for name, value in environment.items() if name not in _NOT_HANDED_ON}
+    return {**kept, "PATH": os.pathsep.join(path)}

@@ -1,0 +1,108 @@
+"""Listens to the TensorBoard writers of a script, whichever library they are from, and says where their files go."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+Listener = Callable[[str, Any, Any], None]
+"""Called with tag, value and step, the last of which may be None."""
+
+_WRITERS = ("torch.utils.tensorboard.writer", "tensorboardX.writer")
+
+
+def tap_writers(listener: Listener, directory: Path | None) -> None:
+    """From now on every scalar written is heard, and files go to `directory`; None: no files are written at all."""
+    redirect = _Redirect(directory)
+    waiting = {}
+    for name in _WRITERS:
+        if name in sys.modules:
+            _tap(sys.modules[name], listener, redirect)
+        else:
+            waiting[name] = lambda module: _tap(module, listener, redirect)
+    sys.meta_path.insert(0, _AfterImport(waiting))
+
+
+class _AfterImport:
+    """An import finder that finds nothing itself, and has something done to a module right after its import."""
+
+    def __init__(self, actions: dict[str, Callable[[ModuleType], None]]) -> None:
+        self._actions = actions
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        action = self._actions.pop(name, None)  # popped: the search below comes here again
+        spec = importlib.util.find_spec(name) if action is not None else None
+        if action is None or spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def execute_and_act(module: ModuleType) -> None:
+            execute(module)
+            action(module)
+
+        spec.loader.exec_module = execute_and_act  # type: ignore[method-assign]
+        return spec
+
+
+class _Redirect:
+    """The first writer gets the run's TensorBoard folder itself, any further one a folder in it."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self.directory = directory
+        self._taken: set[str] = set()
+
+    def place(self, wanted: str) -> str:
+        assert self.directory is not None
+        name = Path(wanted).name or "more"
+        first = not self._taken or self._taken == {name}
+        self._taken.add(name)
+        place = self.directory if first else self.directory / name
+        place.mkdir(parents=True, exist_ok=True)
+        _leave_link(Path(wanted), place)
+        return str(place)
+
+
+def _leave_link(wanted: Path, place: Path) -> None:
+    """Scripts save more than scalars into the folder they named: that must exist, and be the same."""
+    if wanted.exists() or wanted.is_symlink():
+        return
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    wanted.symlink_to(place.absolute(), target_is_directory=True)
+
+
+def _tap(module: ModuleType, listener: Listener, redirect: _Redirect) -> None:
+    kind: Any = module.SummaryWriter
+    make, add = kind.__init__, kind.add_scalar
+
+    def made(writer: Any, log_dir: Any = None, *rest: Any, **options: Any) -> None:
+        wanted = str(log_dir or options.pop("logdir", None) or "runs/script")
+        if redirect.directory is None:
+            _make_mute(writer, wanted)
+        else:
+            make(writer, redirect.place(wanted), *rest, **options)
+
+    def heard(writer: Any, tag: str, scalar_value: Any, global_step: Any = None, *rest: Any, **options: Any) -> None:
+        add(writer, tag, scalar_value, global_step, *rest, **options)
+        listener(tag, scalar_value, global_step)
+
+    kind.__init__, kind.add_scalar = made, heard
+
+
+class _Mute:
+    """Stands for the file that a writer writes to, and writes nothing."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
+def _make_mute(writer: Any, wanted: str) -> None:
+    writer.log_dir = writer.logdir = wanted
+    Path(wanted).mkdir(parents=True, exist_ok=True)
+    writer.file_writer, writer.all_writers = _Mute(), {}
+    writer._get_file_writer = _Mute
+    writer.default_bins, writer.scalar_dict = [], {}

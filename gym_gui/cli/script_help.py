@@ -1,0 +1,108 @@
+"""The flags of a training script, asked of its worker, which reads them without running the script."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gym_gui.cli import candidates
+from gym_gui.cli import format as fmt
+from gym_gui.cli.errors import CliError
+from gym_gui.cli.options import json_option
+from gym_gui.cli.preflight import ask_worker
+from gym_gui.cli.script_choice import ScriptChoice, choose_worker, script_options
+from gym_gui.cli.session import CliSession
+
+if TYPE_CHECKING:
+    from mosaic_protocol.paths import MosaicPaths
+
+_NAMES = {"warm_start": "warm start"}
+
+
+def describe_script(choice: ScriptChoice, paths: MosaicPaths) -> dict[str, Any]:
+    """``{algo, script, flags: […], capabilities: {…}}``. Raises :class:`CliError`."""
+    from mosaic_protocol.worker_manifest import discover
+
+    manifest = choose_worker(discover(), choice)
+    with tempfile.TemporaryDirectory(prefix="mosaic-flags-") as folder:
+        file = Path(folder) / "worker.json"
+        file.write_text(json.dumps(choice.settings()))
+        words = ["--config", str(file), "--describe-flags"]
+        return ask_worker(manifest, paths, words, choice.environment)
+
+
+def flags_text(told: dict[str, Any]) -> str:
+    """The flags, and what can be done with a run of the script, for people."""
+    flags = [(one["option"], _told(one)) for one in told["flags"]]
+    able = [(_NAMES.get(name, name), _spoken(one)) for name, one in told["capabilities"].items()]
+    heading = f"Flags of {told['script']}:"
+    listed = fmt.pairs(flags) if flags else "  None that can be read from its source; whatever is given is passed on."
+    return "\n".join([heading, listed, "", "What can be done with its runs:", fmt.pairs(able)])
+
+
+def _told(flag: dict[str, Any]) -> str:
+    default = "required" if flag["required"] else f"default: {_shown(flag['default'])}"
+    choices = f", one of {', '.join(map(str, flag['choices']))}" if flag["choices"] else ""
+    return f"{flag['help'] or '–'}  [{flag['type']}{choices}, {default}]"
+
+
+def _shown(value: Any) -> str:
+    return "none" if value is None else str(value)
+
+
+def _spoken(capability: dict[str, Any]) -> str:
+    return f"{'yes' if capability['offered'] else 'no'}: {capability['why']}"
+
+
+class ScriptHelpCommand(click.Command):
+    """A command whose help ends with the flags of the script that was named on its command line."""
+
+    _WORDS = "gym_gui.cli.words"
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[self._WORDS] = list(args)
+        return super().parse_args(ctx, args)
+
+    def get_help(self, ctx: click.Context) -> str:
+        text = super().get_help(ctx)
+        choice = self._choice(ctx)
+        if choice is None:
+            return text
+        try:
+            return f"{text}\n\n{flags_text(describe_script(choice, ctx.obj.paths))}"
+        except CliError as error:
+            return f"{text}\n\n{error}"
+
+    def _choice(self, ctx: click.Context) -> ScriptChoice | None:
+        """The script as far as it was named; None when it was not."""
+        words = [word for word in ctx.meta.get(self._WORDS, ()) if word not in ctx.help_option_names]
+        try:
+            given, _, _ = self.make_parser(ctx).parse_args(words)
+        except click.UsageError:
+            return None
+        given = {name: value for name, value in given.items() if isinstance(value, str | bool)}
+        wanted: dict[str, Any] = {name: given[name] for name in ScriptChoice.__dataclass_fields__ if name in given}
+        choice = ScriptChoice(**wanted)
+        return choice if choice.name and not choice.algo.startswith("-") else None
+
+
+@click.command()
+@click.argument("algo", required=False, default="", shell_complete=candidates.algorithms)
+@script_options
+@json_option
+@click.pass_obj
+def flags(session: CliSession, /, as_json: bool, **choice: Any) -> None:
+    """Show the flags of a training script.
+
+    They are read from its source; nothing of it is run. Ends with what can be done with its runs: metrics, pause, stop,
+    checkpoint, warm start, resume.
+    """
+    told = describe_script(ScriptChoice(**choice), session.paths)
+    if as_json:
+        fmt.echo_json(told)
+    else:
+        click.echo(flags_text(told))
