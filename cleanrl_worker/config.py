@@ -5,6 +5,7 @@ Everything that can be known before the run starts is checked here, and each ref
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from cleanrl_worker.harness import capabilities
 from cleanrl_worker.harness.capabilities import Capabilities
 from cleanrl_worker.harness.run import HarnessOrder
 from cleanrl_worker.harness.source import ScriptSource
+from cleanrl_worker.tracking.plan import PROXY_SWITCH
 from cleanrl_worker.upstream import (
     UPSTREAM_BUNDLE,
     UpstreamError,
@@ -35,8 +37,11 @@ KNOWN_EXTRAS = (
     "algo_params",
     "notes",
     "requirements",
-    "tensorboard_dir",
     "track_wandb",
+    "wandb_entity",
+    "wandb_project_name",
+    "wandb_run_name",
+    "wandb_use_vpn_proxy",
 )
 
 
@@ -44,6 +49,17 @@ OWN_SETTINGS = ("env_id", "seed", "total_timesteps")
 """Flags of every script that the config has fields for; the manifest and the listings tell those."""
 
 
+_MODULE_OF_SET = {
+    "atari": "ale_py",
+    "box2d": "Box2D",
+    "envpool": "envpool",
+    "jax": "jax",
+    "mujoco": "mujoco",
+    "procgen": "envpool",
+    "video": "av",
+    "wandb": "wandb",
+}
+"""A module by which a set of extras is known to be there."""
 SOURCES = ("mosaic", "cleanrl")
 """Whose scripts: ours, or upstream CleanRL's."""
 _HARNESS_SETTINGS = ("checkpoint_every", "checkpoint_keep", "resume", "warm_start")
@@ -98,6 +114,11 @@ class WorkerConfig:
         return dict(self.artifacts.get("checkpoints") or {})
 
     @property
+    def tracks(self) -> bool:
+        """Whether Weights & Biases was asked for, in either place that people know."""
+        return bool(self.extras.get("track_wandb") or (self.artifacts.get("wandb") or {}).get("enabled"))
+
+    @property
     def is_upstream(self) -> bool:
         return self.source == "cleanrl" or bool(self.cleanrl_path)
 
@@ -118,8 +139,8 @@ class WorkerConfig:
         _require(self.source in SOURCES, f"source must be mosaic or cleanrl, got {shown(self.source)}")
         _require(not (self.script and self.is_upstream), "give a script or source=cleanrl, not both")
         for name in self.extras:
+            _require(name != "tensorboard_dir", "extras.tensorboard_dir is not needed: the files lie with the run")
             _require(name in KNOWN_EXTRAS, f"extras has an unknown field {name!r}{did_you_mean(name, KNOWN_EXTRAS)}")
-        _require(not self.extras.get("track_wandb"), "track_wandb is not available in this version: turn it off")
         return self
 
     def _check_types(self) -> None:
@@ -169,7 +190,7 @@ class ScriptPlan:
             order, rest = _order(config, flags, found)
             _require_ability(name, can, order)
             arguments = _arguments(rest, flags, name, {}) if _has_command_line(source, flags, rest) else []
-        off = config.checkpoints.get("enabled") is False
+        require_sets(config.extras.get("requirements") or ())
         return cls(
             name,
             found.path,
@@ -177,7 +198,7 @@ class ScriptPlan:
             found.action_spaces or (() if source.speaks else source.action_spaces),
             order,
             found.python,
-            {CHECKPOINTS_VARIABLE: "0"} if off else {},
+            analytics_environment(config),
             flags,
             can,
             source.imports,
@@ -265,11 +286,47 @@ def _own_checkpoint_flags(config: WorkerConfig) -> dict[str, Any]:
     }
 
 
+def _analytics_flags(config: WorkerConfig) -> dict[str, Any]:
+    """What the config says of W&B and videos, as flags: a script that has none of them is refused, not run without."""
+    asked: dict[str, Any] = {}
+    if config.tracks:
+        asked["track"] = True
+        named = {name: config.extras.get(name) for name in ("wandb_project_name", "wandb_entity")}
+        asked |= {name: value for name, value in named.items() if value}
+    if (config.artifacts.get("video") or {}).get("enabled"):
+        asked["capture_video"] = True
+    return asked
+
+
+def analytics_environment(config: WorkerConfig) -> dict[str, str]:
+    """What a script's process finds in its environment."""
+    found = {CHECKPOINTS_VARIABLE: "0"} if config.checkpoints.get("enabled") is False else {}
+    if config.tracks and (name := config.extras.get("wandb_run_name")):
+        found["WANDB_NAME"] = str(name)
+    if config.tracks and config.extras.get("wandb_use_vpn_proxy"):
+        found[PROXY_SWITCH] = "1"
+    return found
+
+
+def require_sets(names: Any) -> None:
+    """Refuse a run whose sets of extras are not installed, with the command that installs them."""
+    _require(isinstance(names, list | tuple), "extras.requirements must be a list of names")
+    for name in names:
+        if name == "base":
+            continue
+        marker = _MODULE_OF_SET.get(name)
+        _require(marker is not None, f"there is no set of extras {name!r}{did_you_mean(str(name), _MODULE_OF_SET)}")
+        missing = marker is not None and importlib.util.find_spec(marker) is None
+        command = f"python -m cleanrl_worker.tools.install_extras --set {name}"
+        _require(not missing, f"the extras {name!r} are not installed: `{command}`")
+
+
 def _arguments(config: WorkerConfig, flags: dict[str, Flag], name: str, more: dict[str, Any]) -> list[str]:
     """Own settings go first, extras after them, so that what the user wrote last wins."""
     own: dict[str, Any] = {"env_id": config.env_id or None, "seed": config.seed}
     own |= {"total_timesteps": config.total_timesteps, **more}
     wanted = {key: value for key, value in own.items() if value is not None and (not flags or key in flags)}
+    wanted |= _analytics_flags(config)
     wanted |= {key.replace("-", "_"): value for key, value in config.params.items()}
     if not flags:
         return command_line({key: value for key, value in wanted.items() if value is not None})

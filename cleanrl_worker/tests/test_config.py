@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cleanrl_worker import config
 from cleanrl_worker.config import ConfigError, ScriptPlan, WorkerConfig
 
 WORKER_CONFIG: dict[str, Any] = {
@@ -115,7 +116,7 @@ def test_the_bounds_of_the_timesteps_are_inside(folder: Path, steps: int) -> Non
         ({"extras": {"note": "x"}}, "extras has an unknown field 'note'; did you mean 'notes'?"),
         ({"extras": {"algo_params": "fast"}}, "extras.algo_params must be an object, got 'fast'"),
         ({"extras": {"algo_params": {"seed": 3}}}, "seed is a setting of the run itself"),
-        ({"extras": {"track_wandb": True}}, "track_wandb is not available in this version: turn it off"),
+        ({"extras": {"tensorboard_dir": "/tmp"}}, "extras.tensorboard_dir is not needed: the files lie with the run"),
         ({"artifacts": [1]}, "artifacts must be an object, got a list of 1 item"),
         ({"artifacts": {"checkpoints": 3}}, "artifacts.checkpoints must be an object, got 3"),
     ],
@@ -313,3 +314,43 @@ def test_what_a_script_cannot_do_is_refused_before_it_starts(tmp_path: Path) -> 
     sentence = "mine cannot warm-start from a checkpoint: no training loop was found in the file"
     with pytest.raises(ConfigError, match=sentence):
         plan(script=str(script), extras={"algo_params": {"warm_start": "/c"}})
+
+
+def planned(**changes: Any) -> ScriptPlan:
+    return ScriptPlan.of(WorkerConfig.load(None, {"algo": "ppo", "env_id": "CartPole-v1", **changes}))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"extras": {"track_wandb": True}}, {"artifacts": {"wandb": {"enabled": True}}}],
+    ids=["extras", "artifacts"],
+)
+def test_tracking_is_asked_of_the_script_wherever_it_was_asked_for(asked: dict[str, Any]) -> None:
+    assert "--track" in planned(**asked).arguments
+
+
+def test_the_names_of_a_tracked_run_reach_flags_and_environment() -> None:
+    names = {"wandb_project_name": "p", "wandb_entity": "team", "wandb_run_name": "first", "wandb_use_vpn_proxy": True}
+    plan = planned(extras={"track_wandb": True, **names})
+    words = " ".join(plan.arguments)
+    assert "--wandb-project-name p" in words and "--wandb-entity team" in words
+    assert plan.environment == {"WANDB_NAME": "first", "MOSAIC_WANDB_PROXY": "1"}
+    assert planned(extras=names).environment == {}, "nothing is tracked unless it is asked for"
+
+
+def test_videos_are_asked_of_the_script() -> None:
+    assert "--capture-video" in planned(artifacts={"video": {"enabled": True}}).arguments
+
+
+def test_checkpoints_are_kept_or_turned_off_as_the_run_config_says() -> None:
+    assert "--checkpoint-keep 7" in " ".join(planned(artifacts={"checkpoints": {"keep_last": 7}}).arguments)
+    assert planned(artifacts={"checkpoints": {"enabled": False}}).environment == {"MOSAIC_CHECKPOINTS": "0"}
+
+
+def test_a_set_of_extras_that_is_missing_is_told_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned(extras={"requirements": ["base", "atari"]})
+    monkeypatch.setitem(config._MODULE_OF_SET, "box2d", "no_such_module_here")
+    with pytest.raises(ConfigError, match="install_extras --set box2d"):
+        planned(extras={"requirements": ["box2d"]})
+    with pytest.raises(ConfigError, match="there is no set of extras 'atary'; did you mean 'atari'"):
+        planned(extras={"requirements": ["atary"]})

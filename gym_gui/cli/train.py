@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -99,6 +100,16 @@ def _place_checkpoints(plan: RunPlan, session: CliSession) -> None:
             entry = TrainingRegistry(session.paths).find(named)
             require_start(flag, entry, plan.algorithm, settings.get("env_id") or entry.env_id)
             plan.flags[flag] = str(entry.path)
+    if isinstance(teacher := plan.flags.get("teacher_policy"), str):
+        plan.flags["teacher_policy"] = _placed_teacher(teacher, session)
+
+
+def _placed_teacher(named: str, session: CliSession) -> str:
+    """A teacher may be a file of somebody else's as well as a checkpoint of a run."""
+    from gym_gui.services.checkpoints.registry import TrainingRegistry
+
+    path = Path(named).expanduser()
+    return str(path.absolute() if path.exists() else TrainingRegistry(session.paths).find(named).path)
 
 
 def _checked(plan: RunPlan, session: CliSession) -> dict[str, Any] | None:
