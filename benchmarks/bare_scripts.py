@@ -17,6 +17,15 @@ from benchmarks.machine import ROOT, SCRATCH, CpuTrace
 from benchmarks.tensorboard_points import logged_points
 
 OURS = ROOT / "cleanrl_worker" / "cleanrl"
+_PREPARED = """
+import runpy, sys
+from pathlib import Path
+from cleanrl_worker.harness.source import ScriptSource
+from cleanrl_worker.harness.surroundings import prepare
+sys.argv = sys.argv[1:]
+prepare(ScriptSource.read(Path(sys.argv[0])), [], sys.argv[1:])
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 
 
 @dataclass(frozen=True)
@@ -26,6 +35,8 @@ class BareScript:
     python: Path
     path: Path
     import_path: str = ""
+    prepared: bool = False
+    """Whether games are registered for it first, which today's ALE does not do for the gym of then."""
 
     @classmethod
     def ours(cls, name: str) -> BareScript:
@@ -37,7 +48,8 @@ class BareScript:
         # An interpreter of upstream's must not see our packages, nor those of the caller's shell.
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": self.import_path, "WANDB_MODE": "disabled"}
         with tempfile.TemporaryDirectory(prefix="script-", dir=SCRATCH) as folder:
-            command = [str(self.python), str(self.path), *flags]
+            prefix = ["-c", _PREPARED] if self.prepared else []
+            command = [str(self.python), *prefix, str(self.path), *flags]
             child = subprocess.Popen(
                 command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
             )

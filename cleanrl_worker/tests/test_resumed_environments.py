@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -52,7 +53,7 @@ class Opaque(gym.Env[Any, Any]):
 def opaque_worlds() -> Iterator[None]:
     spaces = {"OpaqueDiscrete-v0": gym.spaces.Discrete(2), "OpaqueBox-v0": gym.spaces.Box(-1.0, 1.0, (1,), np.float32)}
     for name, space in spaces.items():
-        gym.register(name, Opaque, kwargs={"action_space": space})
+        gym.register(name, partial(Opaque, space))
     yield
     for name in spaces:
         del gym.registry[name]
