@@ -14,7 +14,19 @@ from typing import Any
 
 import click
 
-MISSING = "-"
+from gym_gui.services.run_words import (
+    MISSING,
+    ago,
+    counted,
+    duration,
+    ordinal,
+    quantity,
+    size,
+)
+
+# Shared with the cockpit; here they are where the command line looks for them.
+__all__ = ["MISSING", "ago", "counted", "duration", "ordinal", "quantity", "size"]
+
 _GAP = "  "
 _NARROWEST = 8
 _PAINTED = frozenset({"STATE", "STATUS"})
@@ -74,63 +86,7 @@ def one_line(text: str) -> str:
     return " ".join("".join(mark if mark.isprintable() else " " for mark in text).split())
 
 
-# ---- numbers -----------------------------------------------------------------------------------------------------
-
-
-def quantity(value: float) -> str:
-    """A measured number with the digits that matter: ``212.4``, ``0.00031``, ``1,204,551``."""
-    if value != value or value in (float("inf"), float("-inf")):
-        return str(value)
-    if abs(value) >= 10_000 or value == int(value):
-        return f"{value or 0.0:,.0f}"  # no minus sign before a zero
-    if abs(value) >= 1:
-        return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.2f}"
-    return f"{value:.3g}"
-
-
-def size(count: int) -> str:
-    """Bytes in words: ``940 B``, ``1.2 MB``."""
-    amount = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 1000:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1000
-    return f"{amount:.1f} TB"
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def ordinal(number: int) -> str:
-    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{ending}"
-
-
-# ---- times -------------------------------------------------------------------------------------------------------
-
-
-def duration(seconds: float) -> str:
-    """``45s``, ``3m 20s``, ``2h 05m``, ``3d 4h``."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m {whole % 60:02d}s"
-    if whole < 86400:
-        return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
-    return f"{whole // 86400}d {whole % 86400 // 3600}h"
-
-
-def ago(wall_time: float, now: float | None = None) -> str:
-    """How long a moment is past: ``3m ago``; a date when that says more; "-" for a moment that never was."""
-    if not wall_time:
-        return MISSING
-    past = (time.time() if now is None else now) - wall_time
-    for limit, unit, seconds in ((60, "s", 1), (3600, "m", 60), (86400, "h", 3600), (14 * 86400, "d", 86400)):
-        if past < limit:
-            return "just now" if past < 2 else f"{int(past // seconds)}{unit} ago"
-    return time.strftime("%Y-%m-%d", time.localtime(wall_time))
+# ---- times ------------------------------------------------------------------------------------------------------
 
 
 def moment(wall_time: float) -> str:

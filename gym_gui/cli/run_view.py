@@ -6,54 +6,33 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from gym_gui.cli import format as fmt
-from mosaic_protocol.states import Desired, Outcome, RunState
+from gym_gui.services.run_words import (
+    OUTCOME_WORDS,
+    RETURN_TAG,
+    SPS_TAG,
+    STATE_WORDS,
+    called,
+    is_over,
+    percent,
+    short_id,
+    state_word,
+)
 
 if TYPE_CHECKING:
     from mosaic_protocol.proto import trainer_pb2 as pb
 
-RETURN_TAG = "charts/episodic_return"
-SPS_TAG = "charts/SPS"
-
-STATE_WORDS: dict[str, tuple[RunState, ...]] = {
-    "queued": (RunState.INIT,),
-    "starting": (RunState.HSHK, RunState.RDY),
-    "training": (RunState.EXEC,),
-    "paused": (RunState.PAUSE,),
-    "ending": (RunState.FAULT,),
-    "over": (RunState.TERM,),
-}
-"""What people call the states. Several states share a word where the difference does not matter to them."""
-
-OUTCOME_WORDS = {outcome.value: outcome.value.replace("_", " ") for outcome in Outcome}
-
-_WORDS: dict[str, str] = {state: word for word, states in STATE_WORDS.items() for state in states}
-
-
-def short_id(run_id: str) -> str:
-    """The end of an id, which tells runs apart best: the beginning of all ids of a day is the same."""
-    return run_id[-6:]
-
-
-def called(run: pb.Run) -> str:
-    """How a sentence names a run."""
-    return f"{short_id(run.run_id)} ({run.name})"
-
-
-def is_over(run: pb.Run) -> bool:
-    return run.state == RunState.TERM
-
-
-def state_word(run: pb.Run) -> str:
-    """Where a run is in its life, in a word; what was asked of it and has not happened yet included."""
-    if is_over(run):
-        return OUTCOME_WORDS.get(run.outcome, run.outcome)
-    if run.state != RunState.INIT and run.desired == Desired.STOP:
-        return "stopping"
-    if run.state == RunState.EXEC and run.desired == Desired.PAUSE:
-        return "pausing"
-    if run.state == RunState.PAUSE and run.desired == Desired.RUN:
-        return "resuming"
-    return _WORDS.get(run.state, run.state)
+# Shared with the cockpit; here they are where the command line looks for them.
+__all__ = [
+    "OUTCOME_WORDS",
+    "RETURN_TAG",
+    "SPS_TAG",
+    "STATE_WORDS",
+    "called",
+    "is_over",
+    "percent",
+    "short_id",
+    "state_word",
+]
 
 
 def steps_text(run: pb.Run) -> str:
@@ -63,10 +42,6 @@ def steps_text(run: pb.Run) -> str:
     if not run.total_steps or run.last_step >= run.total_steps:
         return f"{run.last_step:,}"
     return f"{run.last_step:,}/{run.total_steps:,} ({percent(run)}%)"
-
-
-def percent(run: pb.Run) -> int:
-    return min(100, int(100 * run.last_step / run.total_steps)) if run.total_steps else 0
 
 
 def resources_text(held: pb.Resources) -> str:

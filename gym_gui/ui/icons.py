@@ -36,6 +36,7 @@ _NAMES = {
     "filter": "mdi6.filter-variant",
     "evaluate": "mdi6.target",
     "settings": "mdi6.cog-outline",
+    "preset": "mdi6.bookmark-outline",
 }
 
 

@@ -1,0 +1,1 @@
+"""What the views show: rows, orders and buffers without Qt, and the Qt item models on top of them."""

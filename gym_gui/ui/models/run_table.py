@@ -1,0 +1,243 @@
+"""The runs as a Qt table: every change of the book is made in place, so that selection and scrolling stay."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from PyQt6.QtCore import QAbstractTableModel, QModelIndex, QObject, Qt, pyqtSignal
+
+from gym_gui.services.run_words import ordinal
+from gym_gui.ui.models.run_order import RunOrder, View
+from gym_gui.ui.models.run_rows import COLUMNS, QUEUED, TICKING, RunRow
+from gym_gui.ui.models.waiting_line import in_line
+from gym_gui.ui.run_book import RunBook
+
+_MOST_EDITS = 100
+"""Of more changes at once each would cost the view more than a list made anew."""
+
+_NOWHERE = QModelIndex()
+_HEADER_FLAGS = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemNeverHasChildren
+_RUN_FLAGS = _HEADER_FLAGS | Qt.ItemFlag.ItemIsSelectable
+_QUEUE = next(number for number, column in enumerate(COLUMNS) if column.name == "queue")
+
+
+class RunTable(QAbstractTableModel):
+    """Flat: a group's header is a row of its own, which cannot be selected. ``counted()`` follows every change.
+
+    ``about_to_rearrange()`` and ``rearranged(chosen)`` surround a change of the list as a whole; ``chosen`` when a
+    person wanted to see something else, and not when very much changed by itself.
+    """
+
+    counted = pyqtSignal()
+    about_to_rearrange = pyqtSignal()
+    rearranged = pyqtSignal(bool)
+
+    def __init__(self, book: RunBook, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._book = book
+        self.order = RunOrder()
+        self._places: dict[str, int] | None = None
+        self._titles = self._column_titles()
+        self._helps = self._column_helps()
+        self.order.take(book, time.monotonic())
+        self.order.rebuild()
+        book.changed.connect(self._take)
+
+    # ---- what a view asks ----------------------------------------------------------------------------------------
+
+    def rowCount(self, parent: QModelIndex = _NOWHERE) -> int:
+        return 0 if parent.isValid() else len(self.order)
+
+    def columnCount(self, parent: QModelIndex = _NOWHERE) -> int:
+        return 0 if parent.isValid() else len(COLUMNS)
+
+    def flags(self, index: QModelIndex) -> Qt.ItemFlag:
+        return _HEADER_FLAGS if self.row_at(index.row()) is None else _RUN_FLAGS
+
+    def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if not index.isValid():
+            return None
+        row = self.order.row(index.row())
+        if role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole):
+            return self.cell(row, index.column()) if row else self._header_cell(index)
+        if role == Qt.ItemDataRole.ToolTipRole and row is not None:
+            return self._explanation(row)
+        if role == Qt.ItemDataRole.TextAlignmentRole and COLUMNS[index.column()].right:
+            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        return None
+
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if orientation is not Qt.Orientation.Horizontal:
+            return None
+        if role == Qt.ItemDataRole.DisplayRole:
+            return self._titles[COLUMNS[section].name]
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return self._helps[COLUMNS[section].name]
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            side = Qt.AlignmentFlag.AlignRight if COLUMNS[section].right else Qt.AlignmentFlag.AlignLeft
+            return side | Qt.AlignmentFlag.AlignVCenter
+        return None
+
+    def cell(self, row: RunRow, column: int) -> str:
+        if column == _QUEUE:
+            return ordinal(self.place(row.run_id)) if row.bucket == QUEUED else ""
+        return COLUMNS[column].text(row, time.monotonic())
+
+    def _header_cell(self, index: QModelIndex) -> str:
+        return self.group_title(self.order.header(index.row()) or "") if index.column() == 0 else ""
+
+    def group_title(self, group: str) -> str:
+        """A header's words: the group, how many runs it has, how many of them are live."""
+        name = group or self.tr("(none)")
+        total, live = self.order.size(group), self.order.live_in(group)
+        if live:
+            return self.tr("{name}    {total} runs, {live} live").format(name=name, total=f"{total:,}", live=live)
+        return self.tr("{name}    {total} runs").format(name=name, total=f"{total:,}")
+
+    def _explanation(self, row: RunRow) -> str:
+        run = row.run
+        lines = [f"{run.name}  ·  {run.run_id}"]
+        if run.reason:
+            lines.append(run.reason)
+        if row.bucket == QUEUED:
+            lines.append(self.tr("{place} in line").format(place=ordinal(self.place(run.run_id))))
+        if row.is_training and run.seconds_since_progress > 30:
+            lines.append(self.tr("No progress for {seconds:.0f} s").format(seconds=run.seconds_since_progress))
+        return "\n".join(lines)
+
+    def place(self, run_id: str) -> int:
+        """A queued run's place in the line, 1 for the next."""
+        if self._places is None:
+            waiting = in_line(row.run for row in self.order.rows.values() if row.bucket == QUEUED)
+            self._places = {run.run_id: place for place, run in enumerate(waiting, start=1)}
+        return self._places.get(run_id, 0)
+
+    # ---- finding -------------------------------------------------------------------------------------------------
+
+    def row_at(self, position: int) -> RunRow | None:
+        return self.order.row(position) if 0 <= position < len(self.order) else None
+
+    def group_at(self, position: int) -> str | None:
+        return self.order.header(position) if 0 <= position < len(self.order) else None
+
+    def index_of(self, run_id: str) -> QModelIndex:
+        position = self.order.position(run_id)
+        return self.index(position, 0) if position >= 0 else QModelIndex()
+
+    # ---- what a person chooses -----------------------------------------------------------------------------------
+
+    @property
+    def view(self) -> View:
+        return self.order.view
+
+    def show(self, **choices: Any) -> None:
+        """Change fields of the :class:`View`: words, buckets, sort, descending, grouping, collapsed."""
+        chosen = replace(self.order.view, **choices)
+        if chosen != self.order.view:
+            self.order.view = chosen
+            self._rearrange(self.order.rebuild, chosen=True)
+
+    def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
+        if 0 <= column < len(COLUMNS):
+            self.show(sort=COLUMNS[column].name, descending=order == Qt.SortOrder.DescendingOrder)
+
+    def fold(self, group: str, folded: bool | None = None) -> None:
+        """Hide or show the runs of a group; without ``folded`` the other of the two."""
+        collapsed = set(self.view.collapsed)
+        fold = group not in collapsed if folded is None else folded
+        collapsed.add(group) if fold else collapsed.discard(group)
+        self.show(collapsed=collapsed)
+
+    # ---- changes -------------------------------------------------------------------------------------------------
+
+    def _take(self, run_ids: Sequence[str]) -> None:
+        now = time.monotonic()
+        there = [run for run in map(self._book.get, run_ids) if run is not None]
+        gone = [run_id for run_id in run_ids if self._book.get(run_id) is None and self.order.forget(run_id)]
+        changed = [*gone, *self.order.take(there, now)]
+        if not changed:
+            return
+        self._places = None
+        if len(changed) > _MOST_EDITS:
+            self._rearrange(lambda: self.order.absorb(changed), chosen=False)
+        else:
+            self._edit(changed)
+        self.counted.emit()
+
+    def _rearrange(self, change: Callable[[], None], *, chosen: bool) -> None:
+        self.about_to_rearrange.emit()
+        self.beginResetModel()
+        change()
+        self.endResetModel()
+        self.rearranged.emit(chosen)
+
+    def _edit(self, run_ids: Sequence[str]) -> None:
+        last = len(COLUMNS) - 1
+        for edit in self.order.edits(run_ids):
+            here = edit.position
+            if edit.kind == "touch":
+                edit.apply()
+                self.dataChanged.emit(self.index(here, 0), self.index(here, last))
+            elif edit.kind == "insert":
+                self.beginInsertRows(_NOWHERE, here, here)
+                edit.apply()
+                self.endInsertRows()
+            elif edit.kind == "remove":
+                self.beginRemoveRows(_NOWHERE, here, here)
+                edit.apply()
+                self.endRemoveRows()
+            else:
+                self.beginMoveRows(_NOWHERE, here, here, _NOWHERE, edit.target)
+                edit.apply()
+                self.endMoveRows()
+
+    def tick(self, first: int, last: int) -> None:
+        """Time went by: of the rows from first to last those that train show it."""
+        for position in range(max(0, first), min(last, len(self.order) - 1) + 1):
+            row = self.order.row(position)
+            if row is not None and row.is_training:
+                self.dataChanged.emit(self.index(position, TICKING[0]), self.index(position, TICKING[-1]))
+
+    # ---- words ---------------------------------------------------------------------------------------------------
+
+    def title(self, column: str) -> str:
+        return self._titles[column]
+
+    def _column_titles(self) -> dict[str, str]:
+        return {
+            "status": self.tr("Status"),
+            "name": self.tr("Name"),
+            "algorithm": self.tr("Algorithm"),
+            "environment": self.tr("Environment"),
+            "seed": self.tr("Seed"),
+            "steps": self.tr("Steps"),
+            "return": self.tr("Return"),
+            "sps": self.tr("Steps/s"),
+            "elapsed": self.tr("Elapsed"),
+            "eta": self.tr("ETA"),
+            "queue": self.tr("Queue"),
+            "created": self.tr("Created"),
+            "worker": self.tr("Worker"),
+            "reserved": self.tr("Reserved"),
+        }
+
+    def _column_helps(self) -> dict[str, str]:
+        return {
+            "status": self.tr("Where the run is in its life"),
+            "name": self.tr("What it was called when it was launched"),
+            "algorithm": self.tr("What it trains with"),
+            "environment": self.tr("What it trains on"),
+            "seed": self.tr("The seed of its random numbers"),
+            "steps": self.tr("Environment steps done, of all it is to do"),
+            "return": self.tr("Newest episodic return"),
+            "sps": self.tr("Newest steps per second"),
+            "elapsed": self.tr("Time it has trained, without queue and pauses"),
+            "eta": self.tr("Time until its last step, at the pace it has"),
+            "queue": self.tr("Its place in the line for CPU, GPU and memory"),
+            "created": self.tr("When it was submitted"),
+            "worker": self.tr("The worker that runs it"),
+            "reserved": self.tr("What it holds of the machine"),
+        }

@@ -1,0 +1,77 @@
+"""The queue as a person asks about it: who is next, and what is each one waiting for. Without Qt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gym_gui.services.run_words import counted
+from gym_gui.ui.models.run_rows import memory_text
+from mosaic_protocol.proto import trainer_pb2 as pb
+from mosaic_protocol.states import RunState
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """One place in the line."""
+
+    position: int
+    run_id: str
+    name: str
+    wants: str
+    waits_for: str
+
+
+def in_line(runs: Iterable[pb.Run]) -> list[pb.Run]:
+    """The queued runs, the next one first: first come, first served.
+
+    The daemon tells a run its place when that run changes, not when those in front of it leave; so it is counted here.
+    """
+    return sorted((run for run in runs if run.state == RunState.INIT), key=lambda run: (run.created_at, run.run_id))
+
+
+def demand(run: pb.Run) -> pb.Resources:
+    """What a run asked for."""
+    try:
+        asked: dict[str, Any] = json.loads(run.config_json).get("resources") or {}
+        cpus, gpus, memory = (int(asked.get(name, {}).get("requested", 0)) for name in ("cpus", "gpus", "memory_mb"))
+    except (ValueError, TypeError, AttributeError):
+        return pb.Resources()
+    return pb.Resources(cpus=cpus, gpus=gpus, memory_mb=memory)
+
+
+def demand_text(asked: pb.Resources) -> str:
+    parts = [counted(asked.cpus or 1, "CPU")]
+    if asked.gpus:
+        parts.append(counted(asked.gpus, "GPU"))
+    if asked.memory_mb:
+        parts.append(memory_text(asked.memory_mb))
+    return ", ".join(parts)
+
+
+def waiting_line(queued: Sequence[pb.Run], capacity: pb.Resources, reserved: pb.Resources) -> list[Waiting]:
+    """What each of the queued runs, the next one first, is waiting for."""
+    line: list[Waiting] = []
+    for position, run in enumerate(queued, start=1):
+        asked = demand(run)
+        if position == 1:
+            why = _shortage(asked, capacity, reserved) or "starts now"
+        else:
+            why = f"its turn: {queued[position - 2].name} is before it"
+        line.append(Waiting(position, run.run_id, run.name, demand_text(asked), why))
+    return line
+
+
+def _shortage(asked: pb.Resources, capacity: pb.Resources, reserved: pb.Resources) -> str:
+    wanted = min(asked.gpus, capacity.gpus)  # more than there are is a wish, or was refused at once
+    free = {name: max(0, getattr(capacity, name) - getattr(reserved, name)) for name in ("cpus", "gpus", "memory_mb")}
+    missing = []
+    if (asked.cpus or 1) > free["cpus"]:
+        missing.append(f"{counted(asked.cpus or 1, 'CPU')}, {free['cpus']} free")
+    if wanted > free["gpus"]:
+        missing.append(f"{counted(wanted, 'GPU')}, {free['gpus']} free")
+    if asked.memory_mb > free["memory_mb"]:
+        missing.append(f"{memory_text(asked.memory_mb)} of memory, {memory_text(free['memory_mb'])} free")
+    return "; ".join(missing)

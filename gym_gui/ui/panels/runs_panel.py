@@ -1,0 +1,224 @@
+"""All runs: a table that is filtered, sorted and grouped, and what can be done to the selected ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PyQt6.QtCore import QEvent, QObject, QPoint, Qt, pyqtSignal
+from PyQt6.QtWidgets import QHBoxLayout, QLabel, QMenu, QStackedWidget, QToolButton, QVBoxLayout, QWidget
+
+from gym_gui.ui.bridge import ConnectionState
+from gym_gui.ui.commands import Command
+from gym_gui.ui.context import Cockpit
+from gym_gui.ui.models.run_table import RunTable
+from gym_gui.ui.run_actions import MENU_ORDER, RunActions
+from gym_gui.ui.widgets.banner import Banner
+from gym_gui.ui.widgets.cancel_panel import CancelPanel
+from gym_gui.ui.widgets.empty_page import EmptyPage
+from gym_gui.ui.widgets.folding_bar import FoldingBar
+from gym_gui.ui.widgets.run_filters import RunFilters, RunGrouping, columns_button
+from gym_gui.ui.widgets.run_list import RunList
+
+_BUTTONS = ("pause", "resume", "cancel", "duplicate", "delete")
+
+
+class RunsPanel(QWidget):
+    """``train_requested()``: the person has no runs yet and wants to train. Its button is there once it is connected.
+
+    ``actions`` are made here unless given: a cockpit has them once.
+    """
+
+    train_requested = pyqtSignal()
+
+    def __init__(self, cockpit: Cockpit, actions: RunActions | None = None, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._cockpit = cockpit
+        self.actions_on_runs = actions or RunActions(cockpit, self)
+        self.table = RunTable(cockpit.runs, self)
+        self.filters = RunFilters(cockpit)
+        self.grouping = RunGrouping(cockpit)
+        self.table.show(words=self.filters.words, buckets=self.filters.buckets, grouping=self.grouping.grouping)
+        self.list = RunList(cockpit, self.table)
+        self.away_banner = Banner("warning")
+        self.cancel_panel = CancelPanel()
+        self.empty = EmptyPage()
+        self.summary = QLabel()
+        self.summary.setProperty("role", "muted")
+        self._lay_out()
+        self._connect()
+        self._add_commands()
+        self.list.follow_selection()
+        self._show_connection(cockpit.bridge.connection)
+        self._show_counts()
+        self.setFocusProxy(self.list)
+
+    # ---- layout --------------------------------------------------------------------------------------------------
+
+    def _lay_out(self) -> None:
+        self.stack = QStackedWidget()
+        self.stack.addWidget(self.list)
+        self.stack.addWidget(self.empty)
+        self.bar = FoldingBar(self.filters, self._make_tools())
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self.bar)
+        for strip in (self.away_banner, self.cancel_panel):
+            around = QVBoxLayout()
+            around.setContentsMargins(10, 0, 10, 0)
+            around.addWidget(strip)
+            layout.addLayout(around)
+        layout.addWidget(self.stack, 1)
+
+    def _make_tools(self) -> QWidget:
+        tools = QWidget()
+        row = QHBoxLayout(tools)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(2)
+        row.addWidget(self.summary)
+        row.addStretch(1)
+        row.addSpacing(6)
+        for name in _BUTTONS:
+            button = QToolButton()
+            button.setDefaultAction(self._cockpit.commands.action(RunActions.command(name)))
+            button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonIconOnly)
+            button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+            row.addWidget(button)
+        row.addSpacing(6)
+        row.addWidget(self.grouping)
+        self.columns = columns_button(self._cockpit, tools)
+        self.columns.clicked.connect(self._show_columns)
+        row.addWidget(self.columns)
+        return tools
+
+    # ---- wiring --------------------------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        self.filters.changed.connect(self._filter)
+        self.grouping.chosen.connect(lambda grouping: self.table.show(grouping=grouping, collapsed=set()))
+        self.table.counted.connect(self._show_counts)
+        self.table.rearranged.connect(self._show_counts)
+        self.list.asked.connect(self._do)
+        self.list.customContextMenuRequested.connect(self._show_menu)
+        self.list.installEventFilter(self)
+        self.cancel_panel.confirmed.connect(self.actions_on_runs.cancel)
+        self.cancel_panel.closed.connect(self.list.setFocus)
+        self.actions_on_runs.cancel_asked.connect(self._ask_cancel)
+        self.empty.acted.connect(self._act_on_empty)
+        self._cockpit.bridge.connection_changed.connect(self._show_connection)
+        self._cockpit.runs.changed.connect(self._drop_gone)
+        self._cockpit.selection.changed.connect(self._show_counts)
+
+    def _add_commands(self) -> None:
+        tr = self.tr
+        find = Command("filter-runs", tr("Filter the runs"), "View", "Ctrl+Shift+F", tr("Type words to look for"))
+        self._cockpit.commands.add(find, self._focus_filter)
+        clear = Command("clear-run-filters", tr("Show all runs"), "View", "", tr("Take every filter off the runs"))
+        self._cockpit.commands.add(clear, self.filters.clear)
+
+    def _filter(self) -> None:
+        self.table.show(words=self.filters.words, buckets=self.filters.buckets)
+
+    def _focus_filter(self) -> None:
+        self._come_forward()
+        self.filters.text.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.filters.text.selectAll()
+
+    def _come_forward(self) -> None:
+        """The frame offers a command for each part; alone in a window there is nothing to do."""
+        show = f"show-{self.objectName()}"
+        if any(command.name == show for command, _ in self._cockpit.commands.all()):
+            self._cockpit.commands.action(show).trigger()
+
+    # ---- acting --------------------------------------------------------------------------------------------------
+
+    def _do(self, wish: str) -> None:
+        """What a key in the list asks for; an action that does not apply stays undone."""
+        names = {"toggle": ("pause", "resume")}.get(wish, (wish,))
+        actions = [self._cockpit.commands.action(RunActions.command(name)) for name in names]
+        usable = [action for action in actions if action.isEnabled()]
+        if wish == "toggle" and not any(run.state in ("EXEC", "PAUSE") for run in self.actions_on_runs.selected()):
+            return  # Space never makes a new run
+        if usable:
+            usable[0].trigger()
+
+    def _ask_cancel(self, run_ids: Sequence[str]) -> None:
+        self._come_forward()
+        found = [run for run in map(self._cockpit.runs.get, run_ids) if run is not None]
+        self.cancel_panel.ask([run.run_id for run in found], [run.name for run in found])
+
+    def _show_menu(self, point: QPoint) -> None:
+        viewport = self.list.viewport()
+        if viewport is not None and self.table.row_at(self.list.indexAt(point).row()) is not None:
+            self.run_menu().popup(viewport.mapToGlobal(point))
+
+    def run_menu(self) -> QMenu:
+        """What can be done to the selected runs; closes itself away."""
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.setToolTipsVisible(True)
+        for name in MENU_ORDER:
+            if name:
+                menu.addAction(self._cockpit.commands.action(RunActions.command(name)))
+            else:
+                menu.addSeparator()
+        return menu
+
+    def _show_columns(self) -> None:
+        self.list.columns.menu().popup(self.columns.mapToGlobal(QPoint(0, self.columns.height())))
+
+    def _act_on_empty(self) -> None:
+        if len(self._cockpit.runs):
+            self.filters.clear()
+        else:
+            self.train_requested.emit()
+
+    # ---- showing -------------------------------------------------------------------------------------------------
+
+    def _drop_gone(self, run_ids: Sequence[str]) -> None:
+        """A run that is gone is not looked at any more."""
+        gone = {run_id for run_id in run_ids if self._cockpit.runs.get(run_id) is None}
+        ids = self._cockpit.selection.ids
+        if not gone.isdisjoint(ids):
+            self._cockpit.selection.select([run_id for run_id in ids if run_id not in gone])
+
+    def _show_connection(self, state: ConnectionState) -> None:
+        known = len(self._cockpit.runs) > 0
+        self.list.set_away(not state.connected)
+        away = self.tr("The trainer daemon is away. Runs go on; this is how they were when it was last heard.")
+        self.away_banner.say("" if state.connected or not known else away)
+        self._show_counts()
+
+    def _show_counts(self, *_: object) -> None:
+        order = self.table.order
+        self.filters.show_counts(order.counts)
+        matching, known = order.matching(), len(order.rows)
+        selected = len(self._cockpit.selection.ids)
+        text = self.tr("{count} of {all}") if matching != known else self.tr("{all} runs")
+        text = text.format(count=f"{matching:,}", all=f"{known:,}") if known else ""
+        if selected > 1:
+            text = self.tr("{selected} selected, {text}").format(selected=f"{selected:,}", text=text)
+        self.summary.setText(text)
+        self.stack.setCurrentWidget(self.list if matching else self.empty)
+        if not matching:
+            self._tell_empty(known)
+
+    def _tell_empty(self, known: int) -> None:
+        if known:
+            text = self.tr("{count} runs are hidden by the filters.").format(count=f"{known:,}")
+            self.empty.tell(self.tr("No run matches"), text, self.tr("Clear the filters"))
+        elif not self._cockpit.bridge.connection.connected:
+            self.empty.tell(self.tr("Waiting for the trainer daemon"), self._cockpit.bridge.connection.sentence)
+        else:
+            offered = self.receivers(self.train_requested) > 0
+            text = self.tr(
+                "Choose an algorithm and an environment, and press Launch. PPO on CartPole learns in a minute."
+            )
+            self.empty.tell(self.tr("Train your first agent"), text, self.tr("Train a new agent") if offered else "")
+
+    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
+        if event is not None and event.type() in (QEvent.Type.FocusIn, QEvent.Type.FocusOut):
+            viewport = self.list.viewport()
+            if viewport is not None:
+                viewport.update()
+        return super().eventFilter(watched, event)

@@ -1,0 +1,42 @@
+"""What is shown where there is nothing to show: why, and what to do next."""
+
+from __future__ import annotations
+
+from PyQt6.QtCore import Qt, pyqtSignal
+from PyQt6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+
+class EmptyPage(QWidget):
+    """A title, a sentence, and at most one button; ``acted()`` when it was pressed."""
+
+    acted = pyqtSignal()
+
+    def __init__(self, title: str = "", text: str = "", action: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.title, self.text, self.button = QLabel(), QLabel(), QPushButton()
+        self.title.setProperty("role", "title")
+        self.text.setProperty("role", "muted")
+        self.text.setWordWrap(True)
+        self.button.setProperty("kind", "primary")
+        self.button.clicked.connect(self.acted)
+        for label in (self.title, self.text):
+            label.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        row = QHBoxLayout()
+        row.addStretch()
+        row.addWidget(self.button)
+        row.addStretch()
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(24, 12, 24, 12)
+        layout.setSpacing(8)
+        layout.addStretch()
+        layout.addWidget(self.title)
+        layout.addWidget(self.text)
+        layout.addLayout(row)
+        layout.addStretch()
+        self.tell(title, text, action)
+
+    def tell(self, title: str, text: str, action: str = "") -> None:
+        self.title.setText(title)
+        self.text.setText(text)
+        self.button.setText(action)
+        self.button.setVisible(bool(action))

@@ -1,0 +1,157 @@
+"""The bar above the runs: words to look for, kinds to show, how to group."""
+
+from __future__ import annotations
+
+from PyQt6.QtCore import QTimer, pyqtSignal
+from PyQt6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QPushButton, QSizePolicy, QToolButton, QWidget
+
+from gym_gui.ui.context import Cockpit
+from gym_gui.ui.icons import icon
+from gym_gui.ui.models.run_order import GROUPINGS
+from gym_gui.ui.models.run_rows import BUCKETS
+
+_KEY = "runs.filter"
+_TYPING_MILLISECONDS = 120
+
+
+class RunFilters(QWidget):
+    """``changed()`` when something else is to be shown. Remembers itself in the preferences.
+
+    With no kind chosen every kind is shown; choosing one narrows the list to it.
+    """
+
+    changed = pyqtSignal()
+
+    def __init__(self, cockpit: Cockpit, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._cockpit = cockpit
+        self.text = self._make_text()
+        self.chips = self._make_chips()
+        self._chip_titles = {name: chip.text() for name, chip in self.chips.items()}
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(6)
+        layout.addWidget(self.text, 4)
+        row = QHBoxLayout()
+        row.setSpacing(0)
+        for chip in self.chips.values():
+            row.addWidget(chip)
+        layout.addLayout(row)
+        layout.addStretch(1)
+        self._restore()
+        self._typing = QTimer(self)
+        self._typing.setSingleShot(True)
+        self._typing.setInterval(_TYPING_MILLISECONDS)
+        self._typing.timeout.connect(self._tell)
+        self.text.textChanged.connect(self._typing.start)
+        for chip in self.chips.values():
+            chip.toggled.connect(self._tell)
+
+    def _make_text(self) -> QLineEdit:
+        line = QLineEdit()
+        line.setPlaceholderText(self.tr("Filter by name, id, algorithm, environment"))
+        line.setAccessibleName(self.tr("Filter the runs"))
+        line.setToolTip(self.tr("Shows only runs with all of these words in name, id, algorithm or environment"))
+        line.setClearButtonEnabled(True)
+        line.setMinimumWidth(140)
+        line.setMaximumWidth(360)
+        return line
+
+    def _make_chips(self) -> dict[str, QPushButton]:
+        offered = {
+            "live": (self.tr("Live"), self.tr("Show runs that start, train, pause or end")),
+            "queued": (self.tr("Queued"), self.tr("Show runs that wait for CPU, GPU or memory")),
+            "finished": (self.tr("Finished"), self.tr("Show runs that completed or were cancelled")),
+            "failed": (self.tr("Failed"), self.tr("Show runs that failed, timed out or were lost")),
+        }
+        chips = {}
+        for name in BUCKETS:
+            title, tooltip = offered[name]
+            chips[name] = chip = QPushButton(title)
+            chip.setCheckable(True)
+            chip.setProperty("kind", "segment")
+            chip.setToolTip(tooltip)
+            chip.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+            chip.setAccessibleName(tooltip)
+        return chips
+
+    # ---- the choice ----------------------------------------------------------------------------------------------
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return tuple(self.text.text().lower().split())
+
+    @property
+    def buckets(self) -> frozenset[str]:
+        chosen = frozenset(name for name, chip in self.chips.items() if chip.isChecked())
+        return chosen or frozenset(BUCKETS)
+
+    @property
+    def is_narrow(self) -> bool:
+        return bool(self.words) or self.buckets != frozenset(BUCKETS)
+
+    def clear(self) -> None:
+        self.text.clear()
+        for chip in self.chips.values():
+            chip.setChecked(False)
+        self._tell()
+
+    def show_counts(self, counts: dict[str, int]) -> None:
+        for name, chip in self.chips.items():
+            number = counts.get(name, 0)
+            title = self._chip_titles[name]
+            chip.setText(f"{title} {number:,}" if number else title)
+
+    def _tell(self) -> None:
+        self._typing.stop()
+        chosen = [name for name, chip in self.chips.items() if chip.isChecked()]
+        self._cockpit.preferences.put(_KEY, {"text": self.text.text(), "kinds": chosen})
+        self.changed.emit()
+
+    def _restore(self) -> None:
+        kept = self._cockpit.preferences.get(_KEY, {})
+        text, kinds = kept.get("text"), kept.get("kinds")
+        self.text.setText(text if isinstance(text, str) else "")
+        for name, chip in self.chips.items():
+            chip.setChecked(isinstance(kinds, list) and name in kinds)
+
+
+class RunGrouping(QComboBox):
+    """``chosen(str)``: "" for no groups, else a name of :data:`GROUPINGS`. Remembers itself."""
+
+    chosen = pyqtSignal(str)
+    _KEY = "runs.grouping"
+
+    def __init__(self, cockpit: Cockpit, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._cockpit = cockpit
+        self.addItem(self.tr("No groups"), "")
+        self.addItem(self.tr("By algorithm"), "algorithm")
+        self.addItem(self.tr("By environment"), "environment")
+        self.setToolTip(self.tr("Put runs of one algorithm or environment together"))
+        self.setAccessibleName(self.tr("Group the runs"))
+        kept = cockpit.preferences.get(self._KEY, "")
+        self.setCurrentIndex(self.findData(kept if kept in GROUPINGS else ""))
+        self.currentIndexChanged.connect(self._tell)
+
+    @property
+    def grouping(self) -> str:
+        return str(self.currentData())
+
+    def _tell(self) -> None:
+        self._cockpit.preferences.put(self._KEY, self.grouping)
+        self.chosen.emit(self.grouping)
+
+
+def columns_button(cockpit: Cockpit, parent: QWidget) -> QToolButton:
+    """Opens the menu of columns; its icon follows the theme."""
+    button = QToolButton(parent)
+    button.setToolTip(parent.tr("Choose which columns are shown"))
+    button.setAccessibleName(parent.tr("Columns"))
+
+    def paint() -> None:
+        button.setIcon(icon("settings", cockpit.themes.theme.colour("muted")))
+
+    paint()
+    cockpit.themes.changed.connect(paint)
+    return button

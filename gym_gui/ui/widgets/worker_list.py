@@ -1,0 +1,78 @@
+"""The catalog on the screen: each worker with its readiness, one of them chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PyQt6.QtCore import QSize, Qt, pyqtSignal
+from PyQt6.QtWidgets import QListWidget, QListWidgetItem, QWidget
+
+from gym_gui.ui.icons import icon
+from gym_gui.ui.theme import Theme, Themes
+from gym_gui.ui.workers.catalog import WorkerEntry
+
+_ROW_HEIGHT, _MOST_ROWS = 42, 4
+_TYPE = Qt.ItemDataRole.UserRole
+
+
+class WorkerList(QListWidget):
+    """``chosen(str)`` brings the type of the worker that a person picked."""
+
+    chosen = pyqtSignal(str)
+
+    def __init__(self, themes: Themes, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._themes = themes
+        self._entries: dict[str, WorkerEntry] = {}
+        self.setAccessibleName(self.tr("Workers"))
+        self.setIconSize(QSize(20, 20))
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setTextElideMode(Qt.TextElideMode.ElideRight)
+        self.currentItemChanged.connect(self._picked)
+        themes.changed.connect(self._dress)
+
+    def show_entries(self, entries: Sequence[WorkerEntry], chosen: str) -> None:
+        """List these; the chosen one stays chosen where it is among them, else the first is taken without a word."""
+        self._entries = {entry.type: entry for entry in entries}
+        self.blockSignals(True)
+        self.clear()
+        for entry in entries:
+            item = QListWidgetItem(f"{entry.name}\n{entry.badge} · {entry.lane}")
+            item.setData(_TYPE, entry.type)
+            item.setSizeHint(QSize(10, _ROW_HEIGHT))
+            item.setToolTip(f"{entry.summary}\n{entry.reason}" if entry.reason else entry.summary)
+            self.addItem(item)
+        self._choose(chosen)
+        self.blockSignals(False)
+        self._dress(self._themes.theme)
+        self.setFixedHeight(min(max(len(entries), 1), _MOST_ROWS) * _ROW_HEIGHT + 2)
+
+    @property
+    def choice(self) -> str:
+        item = self.currentItem()
+        return str(item.data(_TYPE)) if item is not None else ""
+
+    def choose(self, worker_type: str) -> None:
+        """As if a person had picked it."""
+        self._choose(worker_type)
+
+    def _choose(self, worker_type: str) -> None:
+        rows = [row for row in range(self.count()) if self._type_at(row) == worker_type]
+        self.setCurrentRow(rows[0] if rows else 0)
+
+    def _type_at(self, row: int) -> str:
+        item = self.item(row)
+        return str(item.data(_TYPE)) if item is not None else ""
+
+    def _picked(self, item: QListWidgetItem | None, _: QListWidgetItem | None) -> None:
+        if item is not None:
+            self.chosen.emit(str(item.data(_TYPE)))
+
+    def _dress(self, theme: Theme) -> None:
+        for row in range(self.count()):
+            item = self.item(row)
+            entry = self._entries.get(self._type_at(row))
+            if item is None or entry is None:
+                continue
+            colour = "good" if entry.ready else ("idle" if entry.is_human else "warning")
+            item.setIcon(icon("human" if entry.is_human else "worker", theme.colour(colour)))
