@@ -56,8 +56,9 @@ class BareScript:
             try:
                 yield child, Path(folder)
             finally:
-                child.kill()
-                child.communicate()
+                if child.poll() is None:
+                    child.kill()
+                    child.communicate()
 
     def require_success(self, child: subprocess.Popen[str]) -> None:
         """Wait for the end. Raises BenchmarkError."""

@@ -34,7 +34,8 @@ scripts learn and how fast they are stands in [benchmarks/RESULTS.md](../benchma
 
 @dataclass(frozen=True)
 class Row:
-    """One command. `after` names a row whose last checkpoint takes the place of ``{checkpoint}`` in the words."""
+    """One command. `after` names a row that made what takes the place of ``{made}`` in the words: a model file of
+    CleanRL's if it saved one, else its last checkpoint."""
 
     algo: str
     env_id: str
@@ -42,18 +43,23 @@ class Row:
     words: tuple[str, ...] = ()
     upstream: bool = False
     after: str = ""
+    label: str = ""
 
     @property
     def name(self) -> str:
-        return f"upstream {self.algo}" if self.upstream else self.algo
+        return self.label or (f"upstream {self.algo}" if self.upstream else self.algo)
 
-    def command(self, checkpoint: str = "") -> list[str]:
+    def command(self, made: str = "") -> list[str]:
         source = ["--upstream"] if self.upstream else []
-        words = [word.replace("{checkpoint}", checkpoint) for word in self.words]
+        words = [word.replace("{made}", made) for word in self.words]
         return ["train", self.algo, *source, "--env-id", self.env_id, "--total-timesteps", str(self.steps), *words]
 
 
 _SMALL_ATARI = ("--num-envs", "4", "--num-steps", "64")
+_TAUGHT = (
+    *("--teacher-policy", "{made}", "--teacher-eval-episodes", "1", "--offline-steps", "500"),
+    *("--learning-starts", "500", "--buffer-size", "5000"),
+)
 _SMALL_REPLAY = ("--learning-starts", "1000", "--buffer-size", "5000")
 
 OWN = (
@@ -66,7 +72,7 @@ OWN = (
     Row("td3_continuous_action", "Pendulum-v1", 5_000, ("--learning-starts", "1000")),
     Row("ppg_procgen", "starpilot", 8_192, ("--num-envs", "8", "--num-steps", "64", "--n-iteration", "4")),
     Row("ppo_rnd_envpool", "MontezumaRevenge-v5", 4_096, ("--num-envs", "8", "--num-iterations-obs-norm-init", "1")),
-    Row("qdagger_dqn_atari_impalacnn", "CartPole-v1", 10_000, ("--teacher-policy", "{checkpoint}"), after="dqn"),
+    Row("qdagger_dqn_atari_impalacnn", "CartPole-v1", 10_000, (*_TAUGHT, "--teacher-steps", "4000"), after="dqn"),
 )
 UPSTREAM = (
     Row("ppo", "CartPole-v1", 10_000, upstream=True),
@@ -78,8 +84,19 @@ UPSTREAM = (
     Row("td3_continuous_action", "Pendulum-v1", 3_000, _SMALL_REPLAY, upstream=True),
     Row("ddpg_continuous_action", "Pendulum-v1", 3_000, _SMALL_REPLAY, upstream=True),
     Row("ppo_atari", "PongNoFrameskip-v4", 2_048, _SMALL_ATARI, upstream=True),
-    Row("dqn_atari", "PongNoFrameskip-v4", 2_000, _SMALL_REPLAY, upstream=True),
+    Row("dqn_atari", "PongNoFrameskip-v4", 2_000, (*_SMALL_REPLAY, "--save-model"), upstream=True),
 )
+TAUGHT_BY_UPSTREAM = (
+    Row(
+        "qdagger_dqn_atari_impalacnn",
+        "PongNoFrameskip-v4",
+        1_000,
+        (*_TAUGHT, "--teacher-steps", "1000"),
+        after="upstream dqn_atari",
+        label="qdagger_dqn_atari_impalacnn with upstream's teacher",
+    ),
+)
+ROWS = (*OWN, *UPSTREAM, *TAUGHT_BY_UPSTREAM)
 
 
 @dataclass
@@ -116,12 +133,12 @@ class Matrix:
     def __init__(self, home: Path) -> None:
         self._home = home
         self._environment = {**os.environ, "MOSAIC_HOME": str(home)}
-        self._last_checkpoints: dict[str, str] = {}
+        self._made: dict[str, str] = {}
 
     def run(self, row: Row) -> Evidence:
-        if row.after and row.after not in self._last_checkpoints:
-            return Evidence(row, sentence=f"needs the checkpoint of {row.after}, which was not run")
-        command = row.command(self._last_checkpoints.get(row.after, ""))
+        if row.after and row.after not in self._made:
+            return Evidence(row, sentence=f"needs what {row.after} makes, which was not run")
+        command = row.command(self._made.get(row.after, ""))
         answer = self._mosaic([*command, "--run-name", f"coverage-{row.name.replace(' ', '-')}", "--json"])
         try:
             run = json.loads(answer.stdout)
@@ -129,8 +146,10 @@ class Matrix:
             return Evidence(row, "refused", _last_line(answer.stderr), command)
         directory = Path(run["run_dir"])
         manifest = json.loads((directory / "analytics.json").read_text())
-        if manifest.get("checkpoints"):
-            self._last_checkpoints[row.name] = str(directory / manifest["checkpoints"][-1])
+        models = [str(path) for path in sorted(directory.rglob("*.cleanrl_model"))]
+        kept = [str(directory / checkpoint) for checkpoint in manifest.get("checkpoints") or ()]
+        if made := [*kept[-1:], *models[-1:]]:
+            self._made[row.name] = made[-1]
         return Evidence(row, run["outcome"], run["reason"], command, run, manifest, self._handshake(run["run_id"]))
 
     def stop_daemon(self) -> None:
@@ -164,7 +183,7 @@ class Matrix:
 
 
 def page(found: Sequence[Evidence], matrix: Matrix) -> str:
-    own = [one for one in found if not one.row.upstream]
+    own = [one for one in found if not one.row.upstream]  # also those that upstream taught
     upstream = [one for one in found if one.row.upstream]
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("torch", "gymnasium", "ale-py", "envpool"))
     date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -234,7 +253,7 @@ def _last_line(text: str) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = [row.name for row in (*OWN, *UPSTREAM)]
+    names = [row.name for row in ROWS]
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=f"one of: {', '.join(names)}")
     parser.add_argument("--home", type=Path, default=ROOT / "var", help="data root to run in")
     parser.add_argument("--page", type=Path, default=PAGE, help="file to write")
@@ -242,7 +261,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     matrix = Matrix(options.home.absolute())
     found: list[Evidence] = []
     try:
-        for row in (*OWN, *UPSTREAM):
+        for row in ROWS:
             one = matrix.run(row) if options.only is None or row.name in options.only else Evidence(row)
             found.append(one)
             if one.status != NOT_RUN or one.sentence:
