@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gym_gui.cli.errors import CliError, ExitCode
 from gym_gui.cli.script_choice import ScriptChoice, choose_worker
 from gym_gui.cli.script_flags import Value, as_option, parse_script_flags
+from gym_gui.services.run_request import RunRequest, default_name
 
 if TYPE_CHECKING:
     from mosaic_protocol.run_config import RunConfigError
@@ -125,30 +126,25 @@ def _config(request: TrainRequest, manifest: WorkerManifest, flags: dict[str, Va
         "total_timesteps": request.total_timesteps,
         "extras": {"algo_params": flags},
     }
-    worker: dict[str, Any] = {
-        "type": manifest.type,
-        "module": manifest.module,
-        "config": {name: value for name, value in settings.items() if value is not None},
-    }
-    if request.choice.environment is not None:
-        worker["bundle"] = request.choice.environment
-    return {
-        "run_name": _default_name(request) if request.run_name is None else request.run_name,
-        "resources": {
-            "cpus": {"requested": request.cpus},
-            # Mandatory: a run that asked for a GPU must not train on the CPU without a word.
-            "gpus": {"requested": request.gpus, "mandatory": request.gpus},
-            "memory_mb": {"requested": request.memory_mb},
-        },
-        "artifacts": {"tensorboard": {"enabled": request.tensorboard}},
-        "metadata": {"worker": worker, "notes": request.notes, "tags": list(request.tags)},
-        "schedule": {"max_wallclock_minutes": request.max_wallclock_minutes},
-    }
+    asked = RunRequest(
+        worker_type=manifest.type,
+        module=manifest.module,
+        run_name=_default_name(request) if request.run_name is None else request.run_name,
+        settings=settings,
+        bundle=request.choice.environment,
+        cpus=request.cpus,
+        gpus=request.gpus,
+        memory_mb=request.memory_mb,
+        max_wallclock_minutes=request.max_wallclock_minutes,
+        notes=request.notes,
+        tags=tuple(request.tags),
+        tensorboard=request.tensorboard,
+    )
+    return asked.config()
 
 
 def _default_name(request: TrainRequest) -> str:
-    env = [request.env_id.lower()] if request.env_id else []
-    return "-".join([request.choice.name, *env, f"s{request.seed}"])
+    return default_name(request.choice.name, request.env_id, request.seed)
 
 
 def _check(config: dict[str, Any]) -> None:

@@ -207,5 +207,5 @@ def test_a_worker_that_cannot_check_is_told_from_a_refusal(tmp_path: Path) -> No
     mosaic = CommandLine(tmp_path / "home", {"MOSAIC_WORKER_PATH": str(package.parent)})
     answer = mosaic("train", "none", "--env-id", "T")
     assert answer.code == ExitCode.FAILED
-    assert "could not check the settings (status 1): SystemError: no luck" in answer.err
+    assert "could not answer (status 1): SystemError: no luck" in answer.err
     assert answer.err.count("\n") == 1

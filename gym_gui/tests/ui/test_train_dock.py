@@ -1,0 +1,218 @@
+"""The left side: modes, the catalog on the screen, presets, and what is shown when."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from PyQt6.QtCore import Qt
+from PyQt6.QtWidgets import QLabel, QWidget
+from pytestqt.qtbot import QtBot
+
+from gym_gui.tests.support.daemon_process import WORKERS, DaemonProcess, toy_config
+from gym_gui.tests.ui.conftest import MakeCockpit
+from gym_gui.ui.app import CockpitApp
+from gym_gui.ui.forms.schema_form import SchemaTrainForm
+from gym_gui.ui.forms.train_form import TrainForm
+from gym_gui.ui.panels.train_dock import TrainDock
+from gym_gui.ui.parts import Part, Place
+
+HANG = 60_000
+OpenDock = Callable[..., tuple[CockpitApp, TrainDock]]
+
+
+@pytest.fixture
+def open_dock(make_cockpit: MakeCockpit, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenDock]:
+    monkeypatch.setenv("MOSAIC_WORKER_PATH", str(WORKERS))
+    unexpected: list[object] = []
+
+    def make(daemon: DaemonProcess | None, worker: str = "toy") -> tuple[CockpitApp, TrainDock]:
+        cockpit = make_cockpit(daemon, [Part("train", "Train", Place.LEFT, TrainDock)])
+        dock = cockpit.window.docks["train"].widget()
+        assert isinstance(dock, TrainDock)
+        cockpit.reporter.happened.connect(unexpected.append)
+        if daemon is not None:
+            qtbot.waitUntil(lambda: worker in dock.catalog.entries, timeout=HANG)
+            dock.workers.choose(worker)
+            if isinstance(dock.form, SchemaTrainForm):
+                qtbot.waitUntil(lambda: dock.form is not None and dock.form.waiting() == "", timeout=HANG)
+        return cockpit, dock
+
+    yield make
+    assert unexpected == []
+
+
+def toy_form(dock: TrainDock) -> SchemaTrainForm:
+    assert isinstance(dock.form, SchemaTrainForm)
+    return dock.form
+
+
+def test_without_a_daemon_the_left_side_says_what_it_waits_for(open_dock: OpenDock) -> None:
+    _, dock = open_dock(None)
+    assert "Waiting" in dock.empty.title.text() and dock.form is None
+
+
+def test_training_widgets_are_hidden_until_agent_mode(open_dock: OpenDock, daemon: DaemonProcess) -> None:
+    _, dock = open_dock(daemon)
+    form = dock.form
+    assert form is not None and form.isVisible()
+    for mode in ("human", "hybrid"):
+        dock.mode.choose(mode)
+        assert not form.isVisible() and dock.what.isHidden() and dock.empty.isVisible()
+        assert "play sessions" in dock.empty.text.text().lower()
+    dock.empty.button.click()
+    assert dock.mode.choice == "agent" and form.isVisible()
+
+
+def test_human_only_is_listed_in_human_mode(open_dock: OpenDock) -> None:
+    _, dock = open_dock(None)
+    dock.mode.choose("human")
+    item = dock.workers.item(0)
+    assert item is not None and item.text().startswith("Human-Only")
+
+
+def test_every_worker_is_listed_with_its_readiness(open_dock: OpenDock, daemon: DaemonProcess) -> None:
+    _, dock = open_dock(daemon)
+    texts = [item.text() for row in range(dock.workers.count()) if (item := dock.workers.item(row))]
+    assert texts == ["CleanRL Worker\nready · analytics", "Toy Worker\nready · analytics"]
+
+
+def test_mode_worker_and_wish_are_remembered(open_dock: OpenDock, daemon: DaemonProcess, qtbot: QtBot) -> None:
+    cockpit, dock = open_dock(daemon)
+    dock.what.choose("use")
+    cockpit.close()
+    _, again = open_dock(daemon, worker="toy")
+    assert again.what.choice == "use" and again._cockpit.preferences.get("train.worker", "") == "toy"
+    assert again.pages.currentWidget() is again.trained
+
+
+def test_the_place_for_trained_policies_is_anothers_to_fill(open_dock: OpenDock, daemon: DaemonProcess) -> None:
+    _, dock = open_dock(daemon)
+    dock.set_use_trained(QLabel("checkpoints"))
+    dock.show_page("use")
+    assert dock.trained.isVisible() and dock.pages.currentWidget() is dock.trained
+    dock.show_page("train")
+    assert dock.form is not None and dock.form.isVisible()
+
+
+class Trained(QWidget):
+    """Stands in for the checkpoint browser, with something to remember."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.filter = "all"
+
+    def state(self) -> dict[str, Any]:
+        return {"filter": self.filter}
+
+    def put_state(self, state: dict[str, Any]) -> None:
+        self.filter = state["filter"]
+
+
+def test_presets_for_training_and_for_using_are_kept_apart(open_dock: OpenDock, daemon: DaemonProcess) -> None:
+    _, dock = open_dock(daemon)
+    trained = Trained()
+    dock.set_use_trained(trained)
+    dock.presets_button.setChecked(True)
+    form = toy_form(dock)
+    form.run["seed"].put("7")
+    dock.train_presets.save("seven")
+    form.run["seed"].put("8")
+    dock.show_page("use")
+    assert dock.use_presets.isVisible() and not dock.train_presets.isVisible()
+    dock.use_presets.save("mine")
+    trained.filter = "none"
+    assert list(dock.use_presets.presets()) == ["mine"] and list(dock.train_presets.presets()) == ["seven"]
+    dock.use_presets._chosen(dock.use_presets.choice.findData("mine"))
+    assert trained.filter == "all"
+    dock.show_page("train")
+    dock.train_presets._chosen(dock.train_presets.choice.findData("seven"))
+    assert form.run["seed"].entry == "7"
+
+
+def test_a_preset_is_named_deleted_and_brought_back(open_dock: OpenDock, daemon: DaemonProcess, qtbot: QtBot) -> None:
+    cockpit, dock = open_dock(daemon)
+    dock.presets_button.setChecked(True)
+    bar = dock.train_presets
+    bar.save_button.click()
+    qtbot.keyClicks(bar.name, "first")
+    qtbot.keyClick(bar.name, Qt.Key.Key_Return)
+    assert bar.choice.currentData() == "first"
+    bar.forget_button.click()
+    assert bar.presets() == {}
+    notice = cockpit.window._snackbar.current
+    assert notice is not None and notice.act is not None
+    notice.act()
+    assert list(bar.presets()) == ["first"]
+
+
+def test_the_form_can_be_launched_and_reset_by_command(
+    open_dock: OpenDock, daemon: DaemonProcess, qtbot: QtBot
+) -> None:
+    cockpit, dock = open_dock(daemon)
+    commands = cockpit.window.cockpit.commands
+    form = toy_form(dock)
+    form.run["total_timesteps"].put("4")
+    form.pairs.put({"step_seconds": "0.001"})
+    dock.mode.choose("human")
+    with qtbot.waitSignal(form.submitted, timeout=HANG) as submitted:
+        commands.action("launch").trigger()
+    assert daemon.wait_over(submitted.args[0]).outcome == "completed"
+    commands.action("reset-form").trigger()
+    assert form.run["total_timesteps"].entry == "" and form.pairs.entries() == {}
+    notice = next(
+        one for one in (cockpit.window._snackbar.current, *cockpit.window._snackbar._waiting) if one and one.act
+    )
+    assert notice.act is not None
+    notice.act()
+    assert form.run["total_timesteps"].entry == "4"
+
+
+def test_duplicating_shows_the_run_in_its_workers_form(open_dock: OpenDock, daemon: DaemonProcess) -> None:
+    cockpit, dock = open_dock(daemon, worker="cleanrl")
+    dock.mode.choose("human")
+    dock.duplicate(toy_config(name="again", total_timesteps=9, step_seconds=0.5))
+    form = toy_form(dock)
+    assert (form.run["run_name"].entry, form.run["total_timesteps"].entry) == ("again", "9")
+    dock.duplicate({"metadata": {"worker": {"type": "gone", "config": {}}}})
+    notice = cockpit.window._snackbar.current
+    assert notice is not None and "'gone'" in notice.text
+
+
+def test_a_checkpoint_is_handed_to_the_cleanrl_form(open_dock: OpenDock, daemon: DaemonProcess, qtbot: QtBot) -> None:
+    _, dock = open_dock(daemon)
+    dock.show_page("use")
+    dock.set_checkpoint("some-run@best", "resume")
+    form = dock.form
+    assert form is not None and form.request().settings["extras"]["algo_params"]["resume"] == "some-run@best"
+    dock.set_checkpoint("/x/step-1", "warm_start", "sac_continuous_action", "Pendulum-v1")
+    settings = form.request().settings
+    assert (settings["algo"], settings["env_id"]) == ("sac_continuous_action", "Pendulum-v1")
+    assert settings["extras"]["algo_params"] == {"warm_start": "/x/step-1"}
+
+
+def test_the_daemon_may_go_and_come_back_without_costing_what_was_typed(
+    open_dock: OpenDock, daemon: DaemonProcess, qtbot: QtBot
+) -> None:
+    _, dock = open_dock(daemon)
+    form = toy_form(dock)
+    form.run["seed"].put("99")
+    daemon.kill()
+    qtbot.waitUntil(lambda: "away" in form.bar.why_not, timeout=HANG)
+    assert form.isVisible() and form.run["seed"].entry == "99"
+    daemon.start()
+    qtbot.waitUntil(form.bar.launch_button.isEnabled, timeout=HANG)
+    assert dock.form is form and form.run["seed"].entry == "99"
+
+
+def test_a_damaged_memory_is_no_obstacle(open_dock: OpenDock, daemon: DaemonProcess) -> None:
+    memory = {"train.mode": 5, "train.what": [], "train.worker": {}, "train.form.toy": 3, "presets.train": {"x": 1}}
+    daemon.paths.root.mkdir(exist_ok=True)
+    from gym_gui.ui.preferences import FILE_NAME
+
+    (daemon.paths.root / FILE_NAME).write_text(json.dumps(memory))
+    _, dock = open_dock(daemon)
+    assert dock.mode.choice == "agent" and dock.train_presets.presets() == {}
+    assert isinstance(dock.form, TrainForm) and dock.form.bar.launch_button.isEnabled()

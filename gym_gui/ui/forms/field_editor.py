@@ -1,0 +1,212 @@
+"""One field of a form: its name, an editor, a way back to the default, and under it what is wrong with it."""
+
+from __future__ import annotations
+
+from PyQt6.QtCore import QEvent, QObject, Qt, pyqtSignal
+from PyQt6.QtGui import QWheelEvent
+from PyQt6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QSizePolicy,
+    QToolButton,
+    QWidget,
+)
+
+from gym_gui.ui.forms.field_spec import Entry, FieldError, FieldSpec
+from gym_gui.ui.forms.styling import let_shrink, set_style_property
+from gym_gui.ui.icons import icon
+from gym_gui.ui.theme import Theme, Themes
+
+LABEL_WIDTH = 118
+RESET_WIDTH = 26
+
+
+class FieldEditor(QWidget):
+    """``changed()`` follows every edit by a person and every :meth:`put`.
+
+    A field that is not at its default is marked and can be reset; :meth:`tell` puts a sentence under it.
+    """
+
+    changed = pyqtSignal()
+
+    def __init__(self, spec: FieldSpec, themes: Themes, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.spec = spec
+        self._themes = themes
+        self._told = ""
+        self._why_not = ""
+        self.label = QLabel(spec.title.replace("&", "&&"))
+        self.label.setWordWrap(True)
+        self.label.setMinimumWidth(LABEL_WIDTH)
+        self.label.setMaximumWidth(LABEL_WIDTH)
+        self.editor = self._make_editor()
+        self.editor.installEventFilter(self)
+        self.label.setBuddy(self.editor)
+        self.reset_button = QToolButton()
+        self.reset_button.setAutoRaise(True)
+        self.reset_button.setFixedSize(RESET_WIDTH, RESET_WIDTH)
+        self.reset_button.clicked.connect(self.reset)
+        self.error = QLabel()
+        self.error.setWordWrap(True)
+        self.error.setProperty("role", "error")
+        self.error.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.error.hide()
+        self._lay_out()
+        self._describe()
+        themes.changed.connect(self._dress)
+        self._dress(themes.theme)
+        self._refresh()
+
+    # ---- values --------------------------------------------------------------------------------------------------
+
+    @property
+    def entry(self) -> Entry:
+        """What stands in the editor."""
+        if isinstance(self.editor, QCheckBox):
+            return self.editor.isChecked()
+        return self.editor.currentText() if isinstance(self.editor, QComboBox) else self.editor.text()
+
+    @property
+    def is_changed(self) -> bool:
+        return self.spec.differs(self.entry)
+
+    def put(self, entry: Entry) -> None:
+        if isinstance(self.editor, QCheckBox):
+            self.editor.setChecked(entry is True or str(entry).lower() == "true")
+        elif isinstance(self.editor, QComboBox):
+            self.editor.setCurrentText(str(entry))
+        else:
+            self.editor.setText(str(entry))
+
+    def reset(self) -> None:
+        self.put(self.spec.start)
+
+    def value(self) -> object:
+        """The entry as its type. Raises :class:`FieldError`."""
+        return self.spec.read(self.entry)
+
+    def problem(self) -> str:
+        """What is wrong with the entry itself, "" when nothing is."""
+        try:
+            self.value()
+        except FieldError as error:
+            return str(error)
+        return ""
+
+    # ---- looks ---------------------------------------------------------------------------------------------------
+
+    def tell(self, sentence: str) -> None:
+        """Say what is wrong with the field, besides what the entry itself shows; "" takes it back."""
+        self._told = sentence
+        self._refresh()
+
+    def forbid(self, reason: str) -> None:
+        """Disable the editor and say why; "" allows it again."""
+        self._why_not = reason
+        self.editor.setEnabled(not reason)
+        self._describe()
+        self._refresh()
+
+    def hint(self, text: str) -> None:
+        """What an empty field stands for."""
+        if isinstance(self.editor, QLineEdit):
+            self.editor.setPlaceholderText(text)
+
+    @property
+    def why_not(self) -> str:
+        return self._why_not
+
+    def _make_editor(self) -> QLineEdit | QComboBox | QCheckBox:
+        if self.spec.kind == "bool":
+            check = QCheckBox()
+            check.setChecked(self.spec.start is True)
+            check.toggled.connect(self._edited)
+            return check
+        if self.spec.kind == "choice":
+            combo = QComboBox()
+            let_shrink(combo)
+            combo.addItems([*([""] if self.spec.optional else []), *self.spec.choices])
+            combo.setCurrentText(str(self.spec.start))
+            combo.currentTextChanged.connect(self._edited)
+            return combo
+        line = QLineEdit(str(self.spec.start))
+        line.setPlaceholderText(self.spec.placeholder or (self.tr("none") if self.spec.optional else ""))
+        line.textChanged.connect(self._edited)
+        if self.spec.unit:
+            _put_unit(line, self.spec.unit)
+        return line
+
+    def _lay_out(self) -> None:
+        grid = QGridLayout(self)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setHorizontalSpacing(8)
+        grid.setVerticalSpacing(2)
+        grid.addWidget(self.label, 0, 0)
+        grid.addWidget(self.editor, 0, 1)
+        self._place_buttons(grid)
+        grid.addWidget(self.error, 1, 1, 1, 2)
+        grid.setColumnStretch(1, 1)
+        keep = QSizePolicy(self.reset_button.sizePolicy())
+        keep.setRetainSizeWhenHidden(True)
+        self.reset_button.setSizePolicy(keep)
+        self.editor.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.editor.setMinimumWidth(60)
+
+    def _place_buttons(self, grid: QGridLayout) -> None:
+        grid.addWidget(self.reset_button, 0, 2)
+
+    def _describe(self) -> None:
+        default = self.spec.start
+        shown = {True: self.tr("on"), False: self.tr("off"), "": self.tr("empty")}.get(default, default)
+        help_text = self.spec.help or self.spec.title
+        default_line = self.tr("Default: {value}").format(value=shown)
+        tip = "\n".join(filter(None, [help_text, self.spec.option, default_line, self._why_not]))
+        for widget in (self.label, self.editor):
+            widget.setToolTip(tip)
+        self.editor.setAccessibleName(self.spec.title)
+        self.editor.setAccessibleDescription(self.spec.help)
+        self.reset_button.setToolTip(self.tr("Back to the default: {value}").format(value=shown))
+        self.reset_button.setAccessibleName(self.tr("Reset {field}").format(field=self.spec.title))
+
+    def _dress(self, theme: Theme) -> None:
+        self.reset_button.setIcon(icon("reset", theme.colour("accent")))
+
+    def _edited(self, *_: object) -> None:
+        self._told = ""
+        self._refresh()
+        self.changed.emit()
+
+    def _refresh(self) -> None:
+        changed = self.is_changed
+        self.reset_button.setVisible(changed)
+        mark = "font-weight: 600;" if changed else ""
+        if self.label.styleSheet() != mark:
+            self.label.setStyleSheet(mark)  # a font of its own would be lost with the next theme
+        self.label.setEnabled(not self._why_not)
+        sentence = "" if self._why_not else (self.problem() or self._told)
+        self.error.setText(f"{self.spec.title} {sentence}" if sentence and not self._told else sentence)
+        self.error.setVisible(bool(sentence))
+        set_style_property(self.editor, "invalid", bool(sentence))
+
+    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
+        # Scrolling through a form must not change what it passes over.
+        if isinstance(event, QWheelEvent) and isinstance(watched, QComboBox):
+            event.ignore()
+            return True
+        return super().eventFilter(watched, event)
+
+
+def _put_unit(line: QLineEdit, unit: str) -> None:
+    """The unit inside the field, so that all fields of a form are of one width."""
+    label = QLabel(unit)
+    label.setProperty("role", "muted")
+    label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+    layout = QHBoxLayout(line)
+    layout.setContentsMargins(0, 0, 4, 0)
+    layout.addStretch(1)
+    layout.addWidget(label)
+    line.setTextMargins(0, 0, label.sizeHint().width() + 6, 0)

@@ -1,0 +1,73 @@
+"""The foot of a form: launch, dry run, and in plain sight why launching is not possible."""
+
+from __future__ import annotations
+
+from PyQt6.QtCore import Qt, pyqtSignal
+from PyQt6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from gym_gui.ui.forms.styling import tell
+from gym_gui.ui.icons import icon
+from gym_gui.ui.theme import Theme, Themes
+
+
+class LaunchBar(QFrame):
+    """``launch()`` and ``dry_run()`` follow the buttons."""
+
+    launch = pyqtSignal()
+    dry_run = pyqtSignal()
+
+    def __init__(self, themes: Themes, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._why_not = ""
+        self.estimate = QLabel()
+        self.estimate.setProperty("role", "muted")
+        self.estimate.setWordWrap(True)
+        self.estimate.setToolTip(self.tr("From the speed of earlier runs of this algorithm here"))
+        self.reason = QLabel()
+        self.reason.setWordWrap(True)
+        self.reason.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.launch_button = QPushButton(self.tr("Launch"))
+        self.launch_button.setProperty("kind", "primary")
+        self.launch_button.setAccessibleName(self.tr("Launch the run"))
+        self.launch_button.clicked.connect(self.launch)
+        self.dry_run_button = QPushButton(self.tr("Dry run"))
+        self.dry_run_button.setToolTip(
+            self.tr("Let the worker check everything without starting anything; its answer goes to the notes")
+        )
+        self.dry_run_button.clicked.connect(self.dry_run)
+        buttons = QHBoxLayout()
+        buttons.setSpacing(8)
+        buttons.addWidget(self.launch_button, 2)
+        buttons.addWidget(self.dry_run_button, 1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(12, 6, 12, 8)
+        layout.setSpacing(4)
+        layout.addWidget(self.estimate)
+        layout.addWidget(self.reason)
+        layout.addLayout(buttons)
+        themes.changed.connect(self._dress)
+        self._dress(themes.theme)
+
+    def set_reason(self, sentence: str) -> None:
+        """Why nothing can be launched now; "" when it can."""
+        self._why_not = sentence
+        self.launch_button.setEnabled(not sentence)
+        self.launch_button.setToolTip(
+            sentence or self.tr("Submit the run to the trainer daemon; it starts as soon as there is room for it")
+        )
+        self.say(sentence, "warning")
+
+    def say(self, sentence: str, role: str) -> None:
+        """Put a sentence over the buttons until the next change; role: muted, good, warning or error."""
+        tell(self.reason, sentence, role)
+
+    @property
+    def why_not(self) -> str:
+        return self._why_not
+
+    def set_estimate(self, sentence: str) -> None:
+        self.estimate.setText(sentence)
+        self.estimate.setVisible(bool(sentence))
+
+    def _dress(self, theme: Theme) -> None:
+        self.launch_button.setIcon(icon("run", theme.colour("on_accent")))

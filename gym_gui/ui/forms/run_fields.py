@@ -1,0 +1,62 @@
+"""Fields that every run has, whatever the worker: resources, limits, remarks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from PyQt6.QtCore import QCoreApplication
+
+from gym_gui.ui.forms.field_group import FieldGroup
+from gym_gui.ui.forms.field_spec import FieldSpec
+
+
+def _tr(text: str) -> str:
+    return QCoreApplication.translate("run_fields", text)
+
+
+def hardware_fields(*, gpu: bool) -> list[FieldSpec]:
+    cuda = FieldSpec(
+        "cuda", _tr("CUDA"), "bool", False, _tr("Train on a GPU: reserves one, and waits until one is free")
+    )
+    return [
+        *([cuda] if gpu else []),
+        FieldSpec("cpus", _tr("CPU cores"), "int", 1, _tr("Cores to reserve for the run"), least=1, required=True),
+        FieldSpec(
+            "memory_mb", _tr("Memory"), "int", None, _tr("Memory to reserve; empty reserves none"), unit="MB", least=0
+        ),
+        FieldSpec(
+            "max_wallclock_minutes",
+            _tr("Time limit"),
+            "float",
+            None,
+            _tr("The run ends as timed out when it takes longer; empty: no limit"),
+            unit="min",
+        ),
+    ]
+
+
+def note_fields() -> list[FieldSpec]:
+    return [
+        FieldSpec(
+            "tags", _tr("Tags"), help=_tr("Short texts to find the run by"), placeholder=_tr("baseline, lr-study")
+        ),
+        FieldSpec("notes", _tr("Notes"), help=_tr("Free text that is kept with the run")),
+    ]
+
+
+def request_options(hardware: FieldGroup, remarks: FieldGroup) -> dict[str, Any]:
+    """Their part of a :class:`RunRequest`."""
+    wanted, said = hardware.values(), remarks.values()
+    return {
+        "cpus": wanted["cpus"] or 1,
+        "gpus": 1 if wanted.get("cuda") else 0,
+        "memory_mb": wanted["memory_mb"] or 0,
+        "max_wallclock_minutes": wanted["max_wallclock_minutes"],
+        "notes": said["notes"] or "",
+        "tags": split_tags(said["tags"] or ""),
+    }
+
+
+def split_tags(text: str) -> tuple[str, ...]:
+    """Tags as they are typed, with commas between them."""
+    return tuple(dict.fromkeys(tag.strip() for tag in text.split(",") if tag.strip()))

@@ -1,0 +1,59 @@
+"""What can be done on the left side, for the menus, the shortcuts and the palette."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gym_gui.ui.commands import Command
+from gym_gui.ui.context import Cockpit
+from gym_gui.ui.forms.train_form import TrainForm
+from gym_gui.ui.widgets.snackbar import Notice
+
+if TYPE_CHECKING:
+    from gym_gui.ui.panels.train_dock import TrainDock
+
+
+def add_train_commands(cockpit: Cockpit, dock: TrainDock) -> None:
+    """Offer them once for a dock; those about a form act on the one that is shown."""
+    add, tr = cockpit.commands.add, dock.tr
+    launch = Command("launch", tr("Launch the run"), "Run", "Ctrl+Return", tr("Submit what stands in the form"))
+    add(launch, lambda: _with_form(dock, TrainForm.launch))
+    check = Command(
+        "dry-run", tr("Dry run"), "Run", "Ctrl+Shift+Return", tr("Let the worker check the form; nothing starts")
+    )
+    add(check, lambda: _with_form(dock, TrainForm.dry_run))
+    copy = Command("copy-command", tr("Copy the command line"), "Run", "Ctrl+Shift+C", tr("The same run, to type"))
+    add(copy, lambda: _copy_command(cockpit, dock))
+    reset = Command("reset-form", tr("Reset the form"), "Run", "", tr("Every field of the form to its default"))
+    add(reset, lambda: _reset_form(cockpit, dock))
+    for name, title in (("human", tr("Human mode")), ("hybrid", tr("Hybrid mode")), ("agent", tr("Agent mode"))):
+        tooltip = dock.mode.buttons[name].toolTip()
+        add(Command(f"mode-{name}", title, "View", "", tooltip), partial(dock.mode.choose, name))
+    for name, title in (("train", tr("Train new")), ("use", tr("Use trained"))):
+        tooltip = dock.what.buttons[name].toolTip()
+        add(Command(f"do-{name}", title, "View", "", tooltip), partial(dock.show_page, name))
+
+
+def _with_form(dock: TrainDock, act: Callable[[TrainForm], None]) -> None:
+    dock.show_page("train")
+    if dock.form is not None:
+        act(dock.form)
+
+
+def _copy_command(cockpit: Cockpit, dock: TrainDock) -> None:
+    preview = getattr(dock.form, "preview", None)
+    if preview is not None:
+        preview.copy()
+        cockpit.notify(Notice(dock.tr("The command line was copied"), "good"))
+
+
+def _reset_form(cockpit: Cockpit, dock: TrainDock) -> None:
+    form = dock.form
+    if form is None:
+        return
+    before = form.state()
+    form.put_state({})
+    undo = partial(form.put_state, before)
+    cockpit.notify(Notice(dock.tr("The form was reset"), action=dock.tr("Undo"), act=undo))

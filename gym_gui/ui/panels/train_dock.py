@@ -1,0 +1,327 @@
+"""The left side: who acts (Human, Hybrid, Agent), with which worker, and the form for a run or for what was trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from PyQt6.QtCore import QEvent, QObject, Qt, QTimer, pyqtSignal
+from PyQt6.QtGui import QShowEvent
+from PyQt6.QtWidgets import QHBoxLayout, QLabel, QStackedWidget, QToolButton, QVBoxLayout, QWidget
+
+from gym_gui.services.worker_queries import WorkerQueries
+from gym_gui.ui.bridge import ConnectionState
+from gym_gui.ui.context import Cockpit
+from gym_gui.ui.forms.styling import tell
+from gym_gui.ui.forms.train_form import TrainForm
+from gym_gui.ui.icons import icon
+from gym_gui.ui.panels.train_commands import add_train_commands
+from gym_gui.ui.presenters.workers.registry import PresenterRegistry, default_presenters
+from gym_gui.ui.theme import Theme
+from gym_gui.ui.widgets.empty_page import EmptyPage
+from gym_gui.ui.widgets.preset_bar import PresetBar
+from gym_gui.ui.widgets.segments import Segments
+from gym_gui.ui.widgets.snackbar import Notice
+from gym_gui.ui.widgets.worker_list import WorkerList
+from gym_gui.ui.workers.catalog import Catalog, WorkerEntry
+from mosaic_protocol.proto import trainer_pb2 as pb
+
+if TYPE_CHECKING:
+    from gym_gui.services.checkpoints.entry import CheckpointEntry
+
+RETRY_MILLISECONDS = 3000
+_USUAL_WORKER = "cleanrl"
+
+
+class TrainDock(QWidget):
+    """``catalog_changed(Catalog)`` when the daemon has told which workers there are.
+
+    Training widgets are not shown, and not made, until Agent mode. The widget for trained policies is another's:
+    :meth:`set_use_trained`.
+    """
+
+    catalog_changed = pyqtSignal(object)
+
+    def __init__(self, cockpit: Cockpit, presenters: PresenterRegistry | None = None) -> None:
+        super().__init__()
+        self.setMinimumWidth(330)
+        self._cockpit = cockpit
+        self.presenters = presenters or default_presenters()
+        self.queries = WorkerQueries(cockpit.bridge.paths)
+        self.catalog = Catalog()
+        self.forms: dict[str, TrainForm] = {}
+        self.mode = self._make_mode()
+        self.workers = WorkerList(cockpit.themes)
+        self.what = self._make_what()
+        self.train_presets = PresetBar(cockpit, "train", self._train_state, self._put_train_state)
+        self.use_presets = PresetBar(cockpit, "use", self._use_state, self._put_use_state)
+        self.presets_button = self._make_presets_button()
+        self.told = QLabel()
+        self.told.setWordWrap(True)
+        self.told.setProperty("role", "muted")
+        self.told.setContentsMargins(12, 0, 12, 0)
+        self.empty = EmptyPage()
+        self.empty.acted.connect(lambda: self.mode.choose("agent"))
+        self.trained: QWidget = EmptyPage(
+            self.tr("No trained policies here"), self.tr("Train a new agent first; its checkpoints are listed here.")
+        )
+        self.pages = QStackedWidget()
+        self.pages.addWidget(self.empty)
+        self.pages.addWidget(self.trained)
+        self._lay_out()
+        self._dress(cockpit.themes.theme)
+        self._retry = QTimer(self)
+        self._retry.setSingleShot(True)
+        self._retry.setInterval(RETRY_MILLISECONDS)
+        self._retry.timeout.connect(self.ask_workers)
+        add_train_commands(cockpit, self)
+        self._connect()
+        self._arrange()
+
+    # ---- making --------------------------------------------------------------------------------------------------
+
+    def _make_mode(self) -> Segments:
+        tr = self.tr
+        mode = Segments(
+            [
+                ("human", tr("Human"), tr("You act yourself; nothing is trained")),
+                ("hybrid", tr("Hybrid"), tr("You and a trained policy act in turns")),
+                ("agent", tr("Agent"), tr("An agent acts: train a new one, or use a trained one")),
+            ]
+        )
+        mode.setAccessibleName(tr("Who acts"))
+        mode.choose(self._cockpit.preferences.get("train.mode", "agent"))
+        return mode
+
+    def _make_what(self) -> Segments:
+        tr = self.tr
+        what = Segments(
+            [
+                ("train", tr("Train new"), tr("Set up and launch a new run")),
+                ("use", tr("Use trained"), tr("Look through checkpoints, evaluate them, go on from them")),
+            ]
+        )
+        what.setAccessibleName(tr("Train a new agent or use a trained one"))
+        what.choose(self._cockpit.preferences.get("train.what", "train"))
+        return what
+
+    def _make_presets_button(self) -> QToolButton:
+        button = QToolButton()
+        button.setCheckable(True)
+        button.setChecked(self._cockpit.preferences.get("train.presets", False))
+        button.setToolTip(self.tr("Show or hide the presets: settings that were saved under a name"))
+        button.setAccessibleName(self.tr("Presets"))
+        button.toggled.connect(self._presets_toggled)
+        self._cockpit.themes.changed.connect(self._dress)
+        return button
+
+    def _dress(self, theme: Theme) -> None:
+        self.presets_button.setIcon(icon("preset", theme.colour("text")))
+
+    def _presets_toggled(self, shown: bool) -> None:
+        self._cockpit.preferences.put("train.presets", shown)
+        self._arrange(relist=False)
+
+    def _lay_out(self) -> None:
+        top = QVBoxLayout()
+        top.setContentsMargins(12, 8, 12, 4)
+        top.setSpacing(8)
+        choice = QHBoxLayout()
+        choice.setSpacing(6)
+        choice.addWidget(self.what, 1)
+        choice.addWidget(self.presets_button)
+        top.addWidget(self.mode)
+        top.addWidget(self.workers)
+        top.addLayout(choice)
+        top.addWidget(self.train_presets)
+        top.addWidget(self.use_presets)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        layout.addLayout(top)
+        layout.addWidget(self.told)
+        layout.addWidget(self.pages, 1)
+
+    def _connect(self) -> None:
+        self.mode.chosen.connect(self._mode_chosen)
+        self.what.chosen.connect(self._what_chosen)
+        self.workers.chosen.connect(self._worker_chosen)
+        self._cockpit.bridge.connection_changed.connect(self._connection_changed)
+        if self._cockpit.bridge.connection.connected:
+            self.ask_workers()
+
+    # ---- the catalog ---------------------------------------------------------------------------------------------
+
+    def ask_workers(self) -> None:
+        """Ask the daemon which workers there are, and whether each could start now."""
+        self._cockpit.bridge.call(lambda client: client.workers(), self._take_workers, self._no_workers, owner=self)
+
+    def _take_workers(self, answer: pb.ListWorkersResponse) -> None:
+        self.catalog = Catalog.from_daemon(answer)
+        for worker_type, form in self.forms.items():
+            entry = self.catalog.entries.get(worker_type)
+            if entry is not None and entry != form.entry:
+                form.entry = entry
+                form.refresh()
+        self._arrange()
+        self.catalog_changed.emit(self.catalog)
+
+    def _no_workers(self, sentence: str) -> None:
+        self._tell(sentence, "warning")
+        if self._cockpit.bridge.connection.connected:
+            self._retry.start()
+
+    def _connection_changed(self, state: ConnectionState) -> None:
+        if state.connected:
+            self.ask_workers()
+        else:
+            self._arrange()
+
+    # ---- what is shown -------------------------------------------------------------------------------------------
+
+    def set_use_trained(self, widget: QWidget) -> None:
+        """Take the widget for trained policies; presets are kept of one with ``state()`` and ``put_state(dict)``."""
+        self.pages.removeWidget(self.trained)
+        self.trained.deleteLater()
+        self.trained = widget
+        self.pages.addWidget(widget)
+        self._arrange()
+
+    def show_page(self, what: str) -> None:
+        """Agent mode with ``train`` or ``use`` in front."""
+        self.mode.choose("agent")
+        self.what.choose(what)
+
+    def duplicate(self, config: Mapping[str, Any]) -> None:
+        """Show a run's config in its worker's form, for "duplicate as new"."""
+        worker_type = str(config["metadata"]["worker"]["type"])
+        self.show_page("train")
+        if worker_type not in self.catalog.entries:
+            sentence = self.tr("The worker {type} of that run is not installed").format(type=repr(worker_type))
+            self._cockpit.notify(Notice(sentence, "warning"))
+            return
+        self.workers.choose(worker_type)
+        self.form_for(self.catalog.entries[worker_type]).fill_quietly(config)
+
+    def set_checkpoint(self, path: str, kind: str, algo: str = "", env_id: str = "") -> None:
+        """Begin the next CleanRL run from a checkpoint; kind: ``warm_start`` or ``resume``."""
+        self.show_page("train")
+        self.workers.choose(_USUAL_WORKER)
+        take = getattr(self.form, "set_checkpoint", None)
+        if take is not None:
+            take(path, kind, algo, env_id)
+
+    def begin_from(self, checkpoint: CheckpointEntry, kind: str) -> None:
+        """The same for a checkpoint of the registry, with the algorithm and the environment that it fits."""
+        self.set_checkpoint(str(checkpoint.path), kind, checkpoint.algo, checkpoint.env_id)
+
+    @property
+    def form(self) -> TrainForm | None:
+        """The form that is shown, None when none is."""
+        page = self.pages.currentWidget()
+        return page if isinstance(page, TrainForm) else None
+
+    def form_for(self, entry: WorkerEntry) -> TrainForm:
+        """The form of a worker, made when it is first wanted."""
+        if entry.type not in self.forms:
+            form = self.presenters.presenter_for(entry.type).make_form(self._cockpit, entry, self.queries)
+            self.forms[entry.type] = form
+            self.pages.addWidget(form)
+        return self.forms[entry.type]
+
+    def _mode_chosen(self, mode: str) -> None:
+        self._cockpit.preferences.put("train.mode", mode)
+        self._arrange()
+
+    def _what_chosen(self, what: str) -> None:
+        self._cockpit.preferences.put("train.what", what)
+        self._arrange()
+
+    def _worker_chosen(self, worker_type: str) -> None:
+        if self.mode.choice == "agent":
+            self._cockpit.preferences.put("train.worker", worker_type)
+        self._arrange(relist=False)
+
+    def _arrange(self, *, relist: bool = True) -> None:
+        """Show what belongs to the mode, the worker and the wish."""
+        mode, what = self.mode.choice, self.what.choice
+        if relist:
+            self.workers.show_entries(
+                self.catalog.for_mode(mode), self._cockpit.preferences.get("train.worker", _USUAL_WORKER)
+            )
+        is_agent = mode == "agent"
+        self.workers.setVisible(not (is_agent and what == "use") and self.workers.count() > 0)
+        self.what.setVisible(is_agent)
+        entry = self.catalog.entries.get(self.workers.choice)
+        ready_to_train = is_agent and what == "train" and entry is not None and not entry.is_human
+        can_use_presets = what == "use" and hasattr(self.trained, "put_state")
+        with_presets = self.presets_button.isChecked()
+        self.presets_button.setVisible(is_agent and (ready_to_train or can_use_presets))
+        self.train_presets.setVisible(with_presets and ready_to_train)
+        self.use_presets.setVisible(with_presets and is_agent and can_use_presets)
+        self._tell("; ".join(self.catalog.problems) if is_agent else "", "warning")
+        if is_agent and what == "use":
+            self.pages.setCurrentWidget(self.trained)
+        elif ready_to_train and entry is not None:
+            self.pages.setCurrentWidget(self.form_for(entry))
+        else:
+            self._show_empty(mode)
+
+    def _show_empty(self, mode: str) -> None:
+        tr = self.tr
+        if mode == "human":
+            text = tr("Play sessions come in a later version. Until then, train an agent and watch its curves.")
+            self.empty.tell(tr("Playing yourself"), text, tr("Train an agent"))
+        elif mode == "hybrid":
+            text = tr("You and a trained policy in turns: this comes with play sessions. Train a policy meanwhile.")
+            self.empty.tell(tr("Sharing control"), text, tr("Train an agent"))
+        elif not self._cockpit.bridge.connection.connected:
+            text = tr("Workers are listed as soon as the trainer daemon answers. What you typed is kept.")
+            self.empty.tell(tr("Waiting for the trainer daemon"), text)
+        elif not self.catalog.for_mode("agent"):
+            text = tr("Install one, for instance with `make setup`, or name its folder in MOSAIC_WORKER_PATH.")
+            self.empty.tell(tr("No worker is installed"), text)
+        self.pages.setCurrentWidget(self.empty)
+
+    def _tell(self, sentence: str, role: str) -> None:
+        tell(self.told, sentence, role)
+
+    # ---- presets -------------------------------------------------------------------------------------------------
+
+    def _train_state(self) -> dict[str, Any]:
+        form = self.form
+        return {"worker": form.entry.type, "form": form.state()} if form is not None else {}
+
+    def _put_train_state(self, state: Mapping[str, Any]) -> None:
+        entry = self.catalog.entries.get(str(state.get("worker")))
+        form_state = state.get("form")
+        if entry is not None and isinstance(form_state, dict):
+            self.workers.choose(entry.type)
+            self.form_for(entry).put_state(form_state)
+
+    def _use_state(self) -> dict[str, Any]:
+        read = getattr(self.trained, "state", None)
+        return read() if read is not None else {}
+
+    def _put_use_state(self, state: Mapping[str, Any]) -> None:
+        put = getattr(self.trained, "put_state", None)
+        if put is not None:
+            put(dict(state))
+
+    # ---- end -----------------------------------------------------------------------------------------------------
+
+    def showEvent(self, event: QShowEvent | None) -> None:
+        super().showEvent(event)
+        window = self.window()
+        if window is not None:
+            window.removeEventFilter(self)
+            window.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
+        if event is not None and event.type() == QEvent.Type.Close and watched is self.window():
+            self._retry.stop()
+            self.queries.stop()  # nobody waits for the answers any more, and the bridge would
+        return super().eventFilter(watched, event)
+
+    def setFocus(self, reason: Qt.FocusReason = Qt.FocusReason.OtherFocusReason) -> None:
+        self.mode.buttons[self.mode.choice].setFocus(reason)
