@@ -11,7 +11,7 @@ BIN := .venv/bin
 SETUP := $(PYTHON) tools/setup_environment.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench coverage-matrix gui setup setup-dev proto clean distclean
+.PHONY: help demo test check bench coverage-matrix screenshots gui setup setup-gui setup-dev proto clean distclean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,8 +35,14 @@ bench: setup ## run the benchmarks
 coverage-matrix: setup-dev ## run every algorithm briefly through the daemon and write docs/coverage.md
 	@$(BIN)/python tools/coverage_matrix.py $(ARGS)
 
-gui: ## open the cockpit
-	@echo "The cockpit is not part of this version; train and watch with '$(BIN)/mosaic train --help'." >&2; exit 1
+gui: setup-gui ## open the cockpit
+	@$(BIN)/mosaic gui
+
+screenshots: setup-dev ## take pictures of every screen of the cockpit into docs/screenshots
+	@$(BIN)/python tools/screenshots.py $(ARGS)
+
+setup-gui: ## make .venv with what the cockpit needs as well
+	@$(SETUP) --profile gui
 
 setup: ## make .venv with what training needs
 	@$(SETUP) --profile demo

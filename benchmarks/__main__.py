@@ -31,6 +31,8 @@ NAMES = (
     "checkpoint_cost",
     "registry_speed",
     "idle_daemon",
+    "cockpit_runs_table",
+    "cockpit_streaming",
 )
 RESULTS = Path(__file__).with_name("RESULTS.md")
 KEPT = Path(__file__).with_name("results")

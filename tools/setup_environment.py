@@ -29,18 +29,34 @@ OLDEST_PYTHON = (3, 11)
 OTHER_INTERPRETERS = ("python3.13", "python3.12", "python3.11")
 EXTRAS = {
     "demo": ("cleanrl",),
+    "gui": ("cleanrl", "video", "gui"),
     "dev": ("cleanrl", "atari", "mujoco", "envpool", "procgen", "wandb", "video", "gui", "dev"),
 }
 # Debian package: the library that tells whether it is there, and what does not work without it.
-TEST_LIBRARIES = {
-    "libfaketime": ("/usr/lib/*/faketime/libfaketime.so.1", "the tests that move the clock"),
-    "libqt5gui5": ("/usr/lib/*/libQt5Gui.so.5", "the tests on Procgen's games"),
-    "libegl1": ("/usr/lib/*/libEGL.so.1", "the tests of the cockpit"),
-    "libgl1": ("/usr/lib/*/libGL.so.1", "the tests of the cockpit"),
-    "libxkbcommon0": ("/usr/lib/*/libxkbcommon.so.0", "the tests of the cockpit"),
-    "libdbus-1-3": ("/usr/lib/*/libdbus-1.so.3", "the tests of the cockpit"),
-    "libfontconfig1": ("/usr/lib/*/libfontconfig.so.1", "the tests of the cockpit"),
-    "fonts-dejavu-core": ("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf", "the looks of the cockpit"),
+LIBRARIES = {
+    "gui": {
+        "libegl1": ("/usr/lib/*/libEGL.so.1", "the cockpit"),
+        "libgl1": ("/usr/lib/*/libGL.so.1", "the cockpit"),
+        "libxkbcommon0": ("/usr/lib/*/libxkbcommon.so.0", "the cockpit"),
+        "libdbus-1-3": ("/usr/lib/*/libdbus-1.so.3", "the cockpit"),
+        "libfontconfig1": ("/usr/lib/*/libfontconfig.so.1", "the cockpit"),
+        "fonts-dejavu-core": ("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf", "the looks of the cockpit"),
+        "libxcb-cursor0": ("/usr/lib/*/libxcb-cursor.so.0", "the cockpit on an X screen"),
+        "libxcb-icccm4": ("/usr/lib/*/libxcb-icccm.so.4", "the cockpit on an X screen"),
+        "libxcb-image0": ("/usr/lib/*/libxcb-image.so.0", "the cockpit on an X screen"),
+        "libxcb-keysyms1": ("/usr/lib/*/libxcb-keysyms.so.1", "the cockpit on an X screen"),
+        "libxcb-randr0": ("/usr/lib/*/libxcb-randr.so.0", "the cockpit on an X screen"),
+        "libxcb-render-util0": ("/usr/lib/*/libxcb-render-util.so.0", "the cockpit on an X screen"),
+        "libxcb-shape0": ("/usr/lib/*/libxcb-shape.so.0", "the cockpit on an X screen"),
+        "libxcb-xkb1": ("/usr/lib/*/libxcb-xkb.so.1", "the cockpit on an X screen"),
+        "libxkbcommon-x11-0": ("/usr/lib/*/libxkbcommon-x11.so.0", "the cockpit on an X screen"),
+    },
+    "dev": {
+        "libfaketime": ("/usr/lib/*/faketime/libfaketime.so.1", "the tests that move the clock"),
+        "libqt5gui5": ("/usr/lib/*/libQt5Gui.so.5", "the tests on Procgen's games"),
+        "xvfb": ("/usr/bin/Xvfb", "the tests of the cockpit on a screen"),
+        "xauth": ("/usr/bin/xauth", "the tests of the cockpit on a screen"),
+    },
 }
 SECONDS_BETWEEN_SIGNS_OF_LIFE = 30
 LOG_TAIL_LINES = 20
@@ -116,12 +132,12 @@ def succeeds(command: Sequence[str]) -> bool:
 
 
 def apt_install(package: str) -> bool:
-    """Whether the Debian package is installed now; only root on a machine with apt can do it."""
+    """Whether the Debian package, or each of several, is installed now; only root on a machine with apt can do it."""
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         return False
     say(f"installing the Debian package {package} (about half a minute)")
     apt = ["apt-get", "-qq", "-o", "DPkg::Lock::Timeout=120"]
-    install = [*apt, "install", "-y", "--no-install-recommends", package]
+    install = [*apt, "install", "-y", "--no-install-recommends", *package.split()]
     return succeeds(install) or (succeeds([*apt, "update"]) and succeeds(install))
 
 
@@ -148,12 +164,15 @@ def debian_venv_package() -> str:
     return "python{}.{}-venv".format(*sys.version_info[:2])
 
 
-def offer_test_libraries() -> None:
-    """Some tests need Debian's libraries; the rest of the environment is good without them."""
-    for package, (library, needed_by) in TEST_LIBRARIES.items():
-        if not (glob.glob(library) or apt_install(package)):  # noqa: PTH207 - an absolute pattern
-            say(f"{package} is missing, so {needed_by} will fail.")
-            say(f"Run `sudo apt-get install -y {package}` to get it.")
+def offer_libraries(profile: str) -> None:
+    """Some parts need Debian's libraries; the rest of the environment is good without them."""
+    wanted = {**LIBRARIES["gui"], **LIBRARIES["dev"]} if profile == "dev" else LIBRARIES.get(profile, {})
+    missing = [name for name, (library, _) in wanted.items() if not glob.glob(library)]  # noqa: PTH207 - absolute
+    if not missing or apt_install(" ".join(missing)):
+        return
+    for name in missing:
+        say(f"{name} is missing, so {wanted[name][1]} will not work.")
+    say(f"Run `sudo apt-get install -y {' '.join(missing)}` to get what is missing.")
 
 
 def fingerprint(home: Home, profile: str) -> str:
@@ -206,8 +225,7 @@ def set_up(home: Home, profile: str) -> None:
         with exclusive(home.lock) as lock:
             if not is_current(home, profile):
                 build(home, profile, lock)
-    if profile == "dev":
-        offer_test_libraries()
+    offer_libraries(profile)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -45,10 +46,21 @@ def mosaic(ctx: click.Context, home: str | None) -> None:
 
 
 @click.command()
-def gui() -> None:
-    """Open the cockpit (not in this version)."""
-    sentence = "the cockpit is not part of this version; `mosaic train` and `mosaic runs` do its work on a terminal"
-    raise CliError(sentence, ExitCode.FAILED)
+@click.pass_obj
+def gui(session: CliSession) -> None:
+    """Open the cockpit, a window on all runs.
+
+    It starts the daemon when none runs. Closing it leaves the runs running.
+    """
+    if find_spec("PyQt6") is None or find_spec("pyqtgraph") is None:
+        sentence = "the cockpit needs PyQt6: install it with `pip install 'mosaic-rl[gui]'`, or use `make gui`"
+        raise CliError(sentence, ExitCode.FAILED)
+    if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or os.environ.get("QT_QPA_PLATFORM")):
+        sentence = "there is no screen here (neither DISPLAY nor WAYLAND_DISPLAY is set)"
+        raise CliError(f"{sentence}: `mosaic runs` and `mosaic follow` show runs on a terminal", ExitCode.FAILED)
+    # In place of this process: the command line stays free of Qt.
+    command = [sys.executable, "-m", "gym_gui.ui"]
+    os.execve(command[0], command, {**os.environ, "MOSAIC_HOME": str(session.paths.root)})
 
 
 for _command in (

@@ -102,7 +102,10 @@ def test_make_alone_lists_every_front_door() -> None:
         "bench",
         "gui",
         "setup",
+        "setup-gui",
         "setup-dev",
+        "coverage-matrix",
+        "screenshots",
         "proto",
         "clean",
         "distclean",
@@ -151,7 +154,7 @@ class Steps:
 def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
     steps = Steps()
     monkeypatch.setattr(setup_environment, "run_logged", steps.run)
-    monkeypatch.setattr(setup_environment, "offer_test_libraries", lambda: None)
+    monkeypatch.setattr(setup_environment, "offer_libraries", lambda profile: None)
     return steps
 
 

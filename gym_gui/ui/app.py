@@ -11,8 +11,9 @@ from PyQt6.QtWidgets import QApplication
 
 from gym_gui.ui.bridge import TrainerBridge
 from gym_gui.ui.error_report import ErrorReportDialog, ErrorReporter
+from gym_gui.ui.first_steps import FirstSteps
 from gym_gui.ui.main_window import MainWindow
-from gym_gui.ui.parts import Part, default_parts
+from gym_gui.ui.parts import Part
 from gym_gui.ui.preferences import FILE_NAME, Preferences
 from gym_gui.ui.theme import Themes
 from mosaic_protocol.paths import MosaicPaths
@@ -33,21 +34,29 @@ class CockpitApp:
         self.reporter = ErrorReporter(paths.root / "logs" / "cockpit-errors.log")
         self.themes = Themes(app, self.preferences.get("theme", "dark"))
         self.bridge = TrainerBridge(paths, start_daemon=start_daemon)
-        self.window = MainWindow(
-            self.bridge, self.themes, self.preferences, default_parts() if parts is None else parts
-        )
+        self.window = MainWindow(self.bridge, self.themes, self.preferences, _all_parts() if parts is None else parts)
+        self.first_steps = FirstSteps(self.window) if parts is None else None
         self._reports = ErrorReportDialog(self.window)
         self.reporter.happened.connect(self._reports.add)
 
     def open(self) -> None:
         self.window.show()
         self.bridge.start()
+        if self.first_steps is not None:
+            self.first_steps.welcome.offer()
 
     def close(self) -> None:
         """Leave nothing behind but the daemon and its runs."""
         self.window.close()
         self.bridge.stop()
         self.reporter.close()
+
+
+def _all_parts() -> list[Part]:
+    # Imported late, so that the frame can be had without its parts.
+    from gym_gui.ui.composition import Composition
+
+    return Composition().parts()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

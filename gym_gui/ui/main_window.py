@@ -59,6 +59,7 @@ class MainWindow(QMainWindow):
         self.palette_popup = CommandPalette(self.cockpit.commands, self)
         self._add_own_commands()
         self.docks: dict[str, QDockWidget] = {}
+        self._parts: list[QWidget] = []
         self._stage = QStackedWidget()
         self.setCentralWidget(self._stage)
         for part in parts:
@@ -78,6 +79,7 @@ class MainWindow(QMainWindow):
     def _add_part(self, part: Part) -> None:
         widget = part.make(self.cockpit)
         widget.setObjectName(part.name)
+        self._parts.append(widget)
         if part.place is Place.STAGE:
             self._stage.addWidget(widget)
             return
@@ -185,7 +187,16 @@ class MainWindow(QMainWindow):
     def closeEvent(self, event: QCloseEvent | None) -> None:
         self._saver.stop()
         self.remember()
+        for part in self._parts:
+            close_part(part)
         super().closeEvent(event)
+
+
+def close_part(widget: QWidget) -> None:
+    """Have a part let go of what outlives a window: servers, processes, streams. One that holds such has the method."""
+    close = getattr(widget, "close_panel", None)
+    if close is not None:
+        close()
 
 
 def _as_text(state: QByteArray) -> str:

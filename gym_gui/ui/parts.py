@@ -1,4 +1,5 @@
-"""The screens of the cockpit. A new one is a module with a widget that takes the :class:`Cockpit`, and a row here."""
+"""What a screen of the cockpit is. A new one is a module with a widget that takes the :class:`Cockpit`, and a row in
+:mod:`gym_gui.ui.composition`."""
 
 from __future__ import annotations
 
@@ -30,8 +31,3 @@ class Part:
     make: Callable[[Cockpit], QWidget]
     shortcut: str = ""
     help: str = ""
-
-
-def default_parts() -> list[Part]:
-    """What the cockpit is made of. Imported here, so that the frame can be tested without them."""
-    return []

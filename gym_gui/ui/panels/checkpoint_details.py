@@ -12,6 +12,7 @@ from gym_gui.services.checkpoints.entry import CheckpointEntry
 from gym_gui.services.checkpoints.use import capabilities
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.evaluation_job import EvaluationJob
+from gym_gui.ui.forms.styling import set_style_property
 from gym_gui.ui.widgets.checkpoint_card import facts_text, score_text
 from gym_gui.ui.widgets.sparkline import Histogram
 
@@ -149,8 +150,7 @@ class CheckpointDetails(QFrame):
 
     def _tell(self, sentence: str, role: str = "") -> None:
         self.told.setText(sentence)
-        self.told.setProperty("role", role)
-        self.told.setStyleSheet("")  # has the style look at the role again
+        set_style_property(self.told, "role", role)
 
 
 def facts_of(entry: CheckpointEntry) -> str:

@@ -20,6 +20,7 @@ from PyQt6.QtWidgets import (
 
 from gym_gui.services.checkpoints.use import import_file, import_name
 from gym_gui.ui.context import Cockpit
+from gym_gui.ui.forms.styling import set_style_property
 from mosaic_protocol.worker_manifest import discover
 
 
@@ -105,5 +106,4 @@ class ImportPanel(QFrame):
 
     def _tell(self, sentence: str, role: str = "muted") -> None:
         self.told.setText(sentence)
-        self.told.setProperty("role", role)
-        self.told.setStyleSheet("")  # has the style look at the role again
+        set_style_property(self.told, "role", role)

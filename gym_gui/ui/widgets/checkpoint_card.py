@@ -10,6 +10,7 @@ from PyQt6.QtGui import QKeyEvent, QMouseEvent
 from PyQt6.QtWidgets import QFrame, QGridLayout, QLabel, QWidget
 
 from gym_gui.services.checkpoints.entry import CheckpointEntry
+from gym_gui.ui.forms.styling import set_style_property
 from gym_gui.ui.theme import Theme
 from gym_gui.ui.widgets.sparkline import Sparkline
 
@@ -62,8 +63,7 @@ class CheckpointCard(QFrame):
         return label.fontMetrics().elidedText(text, Qt.TextElideMode.ElideMiddle, CARD_WIDTH - 28)
 
     def set_selected(self, selected: bool) -> None:
-        self.setProperty("selected", "true" if selected else "false")
-        self.setStyleSheet("")  # has the style look at the property again
+        set_style_property(self, "selected", "true" if selected else "false")
 
     def mousePressEvent(self, event: QMouseEvent | None) -> None:
         super().mousePressEvent(event)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from PyQt6.QtCore import QEvent, QObject, Qt, QTimer
 from PyQt6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
 
+from gym_gui.ui.forms.styling import set_style_property
+
 _MILLISECONDS = 5000
 _MILLISECONDS_WITH_ACTION = 10000
 _MARGIN = 16
@@ -69,8 +71,7 @@ class Snackbar(QFrame):
             return
         self.current = self._waiting.pop(0)
         role = {"good": "good", "warning": "warning", "error": "error"}.get(self.current.kind, "")
-        self._label.setProperty("role", role)
-        self._label.setStyleSheet("")  # has the style look at the role again
+        set_style_property(self._label, "role", role)
         self._label.setText(self.current.text)
         self._button.setText(self.current.action)
         self._button.setVisible(bool(self.current.action))

@@ -6,6 +6,7 @@ from PyQt6.QtCore import Qt
 from PyQt6.QtWidgets import QLabel, QStatusBar, QWidget
 
 from gym_gui.ui.bridge import ConnectionState
+from gym_gui.ui.forms.styling import set_style_property
 from mosaic_protocol.proto import trainer_pb2 as pb
 
 
@@ -27,8 +28,7 @@ class StatusLine(QStatusBar):
 
     def show_connection(self, state: ConnectionState) -> None:
         self._connection.setText(("●  " if state.connected else "○  ") + state.sentence)
-        self._connection.setProperty("role", "" if state.connected else "warning")
-        self._connection.setStyleSheet("")  # has the style look at the role again
+        set_style_property(self._connection, "role", "" if state.connected else "warning")
         self._connection.setToolTip(state.sentence)
         if not state.connected:
             self._load.clear()

@@ -1,0 +1,80 @@
+"""The few numbers that say how a run does. Without Qt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gym_gui.services.run_words import RETURN_TAG, SPS_TAG, duration, is_over, ordinal, percent
+from gym_gui.ui.models.run_rows import RunRow
+from gym_gui.ui.plots.aggregate import seed_of
+from gym_gui.ui.plots.axis_text import steps_text, value_text
+from gym_gui.ui.plots.run_metrics import RunMetrics
+from gym_gui.ui.plots.tags import LENGTH_TAG
+from mosaic_protocol.proto import trainer_pb2 as pb
+from mosaic_protocol.states import Outcome, RunState
+
+RECENT = 100
+_STALLED = 30.0
+
+
+@dataclass(frozen=True)
+class KeyNumbers:
+    """Each as text, "–" where it is not known."""
+
+    mean_return: str
+    length: str
+    speed: str
+    elapsed: str
+    remaining: str
+    steps: str
+    progress: str
+    percent: int | None
+
+
+def key_numbers(row: RunRow, metrics: RunMetrics | None, now: float) -> KeyNumbers:
+    """From the daemon's newest word and the points that came; ``now`` is monotonic."""
+    run = row.run
+    step = int(run.last_step)
+    if metrics is not None and RETURN_TAG in metrics.series and not is_over(run):
+        step = max(step, int(metrics.series[RETURN_TAG].buffer.steps[-1]))  # metrics come more often than words
+    recent = metrics.recent_mean if metrics is not None else lambda tag, points: None
+    mean_return = recent(RETURN_TAG, RECENT)
+    left = row.remaining(now)
+    speed = recent(SPS_TAG, 1) or run.headline.get(SPS_TAG)
+    total = f" / {run.total_steps:,}" if run.total_steps else ""
+    return KeyNumbers(
+        mean_return=value_text(run.headline.get(RETURN_TAG) if mean_return is None else mean_return),
+        length=value_text(recent(LENGTH_TAG, RECENT)),
+        speed=value_text(None if speed is None else round(speed)),
+        elapsed=duration(row.elapsed(now)) if row.elapsed(now) > 0 else "–",
+        remaining="–" if left is None else duration(left),
+        steps=f"{step:,}{total}" if step or total else "–",
+        progress=f"{steps_text(step)} / {steps_text(run.total_steps)}" if run.total_steps else steps_text(step),
+        percent=None if not run.total_steps else min(100, max(percent(run), 100 * step // run.total_steps)),
+    )
+
+
+def description(run: pb.Run) -> str:
+    """``ppo · CartPole-v1 · seed 1``."""
+    seed = seed_of(run.config_json)
+    parts = [run.algo, run.env_id, f"seed {seed}" if seed is not None else "", f"{run.worker_type} worker"]
+    return " · ".join(part for part in parts if part)
+
+
+def situation(run: pb.Run) -> tuple[str, str]:
+    """A sentence about where the run is, and its kind: "", "good", "warning" or "error"."""
+    if is_over(run):
+        kind = {Outcome.COMPLETED.value: "good", Outcome.CANCELED.value: ""}.get(run.outcome, "error")
+        return _sentence(run.reason or run.outcome), kind
+    if run.state == RunState.INIT:
+        place = f"{ordinal(run.queue_position)} in line" if run.queue_position else "about to start"
+        return f"Waits for its turn: {place}.", ""
+    if run.state in (RunState.HSHK, RunState.RDY):
+        return "The worker starts.", ""
+    if run.state == RunState.EXEC and run.seconds_since_progress > _STALLED:
+        return f"No step for {duration(run.seconds_since_progress)}.", "warning"
+    return _sentence(run.reason), ""
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] if text else ""

@@ -1,0 +1,205 @@
+"""One run at a glance: its name and state, a big curve, the numbers that matter, and what can be done next."""
+
+from __future__ import annotations
+
+import time
+
+from PyQt6.QtCore import Qt, QTimer
+from PyQt6.QtGui import QHideEvent, QResizeEvent, QShowEvent
+from PyQt6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QProgressBar, QVBoxLayout, QWidget
+
+from gym_gui.services.run_words import RETURN_TAG, is_over, state_word
+from gym_gui.ui.context import Cockpit
+from gym_gui.ui.metrics_store import MetricsStore
+from gym_gui.ui.models.run_rows import RunRow
+from gym_gui.ui.panels.key_numbers import RECENT, description, key_numbers, situation
+from gym_gui.ui.plots.big_plot import BigPlot
+from gym_gui.ui.plots.run_curves import curves_of, shown_run
+from gym_gui.ui.widgets.action_buttons import ActionButtons
+from gym_gui.ui.widgets.elided_label import ElidedLabel
+from gym_gui.ui.widgets.restyle import restyle
+from gym_gui.ui.widgets.status_badge import StatusBadge
+
+_TICK_MILLISECONDS = 500
+_NARROW = 560
+_LOW = 430
+_WHILE_IT_LIVES = ("run-pause", "run-resume", "run-cancel", "show-metrics")
+_AFTERWARDS = ("run-resume", "run-duplicate", "do-use", "show-metrics")
+_ACTIONS = ("run-pause", "run-resume", "run-cancel", "run-duplicate", "do-use", "show-metrics")
+
+
+class RunHeadline(QWidget):
+    """Shows one run while it can be seen; :meth:`show_run` says which."""
+
+    def __init__(self, cockpit: Cockpit) -> None:
+        super().__init__()
+        self._cockpit = cockpit
+        self._store = MetricsStore.of(cockpit.bridge)
+        self._row: RunRow | None = None
+        self.name = ElidedLabel()
+        self.name.setProperty("role", "huge")
+        self.badge = StatusBadge(cockpit.themes)
+        self.about = ElidedLabel()
+        self.about.setProperty("role", "muted")
+        self.sentence = QLabel()
+        self.sentence.setWordWrap(True)
+        self.progress = QProgressBar()
+        self.progress.setTextVisible(False)
+        self.progress.setStyleSheet("QProgressBar { min-height: 6px; max-height: 6px; }")
+        self.steps = QLabel()
+        self.steps.setProperty("role", "muted")
+        self.progress.setAccessibleName(self.tr("Progress of the run"))
+        self.plot = BigPlot(cockpit.themes, RETURN_TAG)
+        self.numbers: dict[str, QLabel] = {}
+        self._headings: dict[str, QLabel] = {}
+        self.next_actions = ActionButtons(cockpit.commands, _ACTIONS, {"show-metrics": self.tr("All metrics")})
+        self._lay_out()
+        self._timer = QTimer(self)
+        self._timer.setInterval(_TICK_MILLISECONDS)
+        self._timer.timeout.connect(self._tell_numbers)
+        self._store.tags_changed.connect(self._tags_changed)
+
+    def _lay_out(self) -> None:
+        head = QHBoxLayout()
+        head.addWidget(self.name)
+        head.addSpacing(6)
+        head.addWidget(self.badge, 0, Qt.AlignmentFlag.AlignVCenter)
+        head.addStretch(1)
+        layout = QVBoxLayout(self)
+        layout.addLayout(head)
+        layout.addWidget(self.about)
+        layout.addWidget(self.sentence)
+        row = QHBoxLayout()
+        row.setSpacing(12)
+        row.addWidget(self.progress, 1)
+        row.addWidget(self.steps)
+        layout.addLayout(row)
+        layout.addWidget(self._number_cards())
+        layout.addWidget(self.plot, 1)
+        bottom = QHBoxLayout()
+        bottom.addWidget(self.next_actions)
+        bottom.addStretch(1)
+        layout.addLayout(bottom)
+
+    def _number_cards(self) -> QWidget:
+        row = QWidget()
+        grid = QGridLayout(row)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setSpacing(8)
+        last = self.tr("mean of the last {count}").format(count=RECENT)
+        for column, (name, title, tooltip) in enumerate(
+            (
+                ("mean_return", "", last),
+                ("length", "", last),
+                ("speed", self.tr("STEPS/S"), self.tr("environment steps per second, as last measured")),
+                ("elapsed", self.tr("ELAPSED"), self.tr("time of training, without pauses")),
+                ("remaining", self.tr("ETA"), self.tr("time until all steps are made, at this pace")),
+            )
+        ):
+            self._headings[name], self.numbers[name] = _number_card(grid, column, title, tooltip)
+            grid.setColumnStretch(column, 1)
+        return row
+
+    def resizeEvent(self, event: QResizeEvent | None) -> None:
+        """On a small screen the curve keeps its room, and words give way."""
+        super().resizeEvent(event)
+        narrow, low = self.width() < _NARROW, self.height() < _LOW
+        self._headings["mean_return"].setText(self.tr("RETURN") if narrow else self.tr("MEAN RETURN"))
+        self._headings["length"].setText(self.tr("LENGTH") if narrow else self.tr("MEAN LENGTH"))
+        self.about.setVisible(not low)
+        layout = self.layout()
+        if layout is not None:
+            layout.setContentsMargins(20, 8 if low else 16, 20, 8 if low else 14)
+            layout.setSpacing(6 if low else 8)
+
+    # ---- which run -----------------------------------------------------------------------------------------------
+
+    def show_run(self, run_id: str | None) -> None:
+        """Show a run, or none; call it again when there is news of it."""
+        run = self._cockpit.runs.get(run_id) if run_id else None
+        if run is None:
+            self._row = None
+            self._look()
+            return
+        now = time.monotonic()
+        if self._row is not None and self._row.run_id == run.run_id:
+            self._row.update(run, now)
+        else:
+            self._row = RunRow(run, now)
+            self.plot.reset()
+        self._look()
+        self._tell()
+
+    def showEvent(self, event: QShowEvent | None) -> None:
+        super().showEvent(event)
+        self._timer.start()
+        self._look()
+        self._tell()
+
+    def hideEvent(self, event: QHideEvent | None) -> None:
+        super().hideEvent(event)
+        self._timer.stop()
+        self._store.look(self, [])
+
+    def _look(self) -> None:
+        if self._row is not None:
+            self._store.give_colours([self._row.run_id])
+        self._store.look(self, [self._row.run_id] if self._row is not None and self.isVisible() else [])
+
+    def _tags_changed(self, run_id: str) -> None:
+        if self._row is not None and run_id == self._row.run_id:
+            self._tell()
+
+    # ---- telling -------------------------------------------------------------------------------------------------
+
+    def _tell(self) -> None:
+        if self._row is None:
+            return
+        run = self._row.run
+        self.name.setText(run.name)
+        self.badge.show_state(state_word(run))
+        self.about.setText(description(run))
+        self.next_actions.offer(_AFTERWARDS if is_over(run) else _WHILE_IT_LIVES)
+        text, kind = situation(run)
+        self.sentence.setText(text)
+        self.sentence.setVisible(bool(text))
+        if self.sentence.property("role") != (kind or "muted"):
+            self.sentence.setProperty("role", kind or "muted")
+            restyle(self.sentence)
+        nothing = self.tr("this run recorded no numbers") if is_over(run) else self.tr("waiting for the first numbers")
+        self.plot.explain_nothing(nothing)
+        metrics = self._store.metrics(run.run_id)
+        if metrics is not None:
+            colour = self._store.colour_number(run.run_id)
+            shown = shown_run(run.run_id, run.name, run.algo, run.env_id, run.config_json, colour, metrics)
+            self.plot.set_curves(curves_of([shown], together=False))
+        self._tell_numbers()
+
+    def _tell_numbers(self) -> None:
+        if self._row is None:
+            return
+        numbers = key_numbers(self._row, self._store.metrics(self._row.run_id), time.monotonic())
+        for name, label in self.numbers.items():
+            label.setText(getattr(numbers, name))
+        self.progress.setRange(0, 100)
+        self.progress.setValue(numbers.percent or 0)
+        self.steps.setText(numbers.steps if numbers.percent is None else f"{numbers.steps}   ({numbers.percent} %)")
+        self.progress.setVisible(numbers.percent is not None)
+        self.steps.setVisible(numbers.steps != "–")
+
+
+def _number_card(grid: QGridLayout, column: int, title: str, tooltip: str) -> tuple[QLabel, QLabel]:
+    card = QFrame()
+    card.setProperty("role", "card")
+    card.setToolTip(tooltip)
+    heading, value = QLabel(title), QLabel("–")
+    heading.setProperty("role", "section")
+    value.setProperty("role", "title")
+    value.setAccessibleName(f"{title} {tooltip}".strip())
+    layout = QVBoxLayout(card)
+    layout.setContentsMargins(10, 8, 6, 8)
+    layout.setSpacing(2)
+    layout.addWidget(heading)
+    layout.addWidget(value)
+    grid.addWidget(card, 0, column)
+    return heading, value
