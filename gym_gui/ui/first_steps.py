@@ -59,9 +59,7 @@ class FirstSteps(QObject):
             Hint(
                 "train",
                 tr("Set up a run"),
-                tr(
-                    "Choose a worker, an algorithm and an environment, then Launch. A dry run checks it and starts nothing."
-                ),
+                tr("Choose a worker, an algorithm and an environment, then Launch. A dry run only checks."),
             ),
             Hint(
                 "stage",
@@ -71,16 +69,12 @@ class FirstSteps(QObject):
             Hint(
                 "metrics",
                 tr("Compare"),
-                tr(
-                    "Select several runs in the list, and their curves lie over each other; seeds can be drawn as a band."
-                ),
+                tr("Select several runs, and their curves lie over each other; seeds can be drawn as a band."),
             ),
             Hint(
                 "runs",
                 tr("Every run"),
-                tr(
-                    "Runs go on when you close this window. Pause, resume, cancel or delete them; a deletion can be undone."
-                ),
+                tr("Runs go on when you close this window. Pause, cancel or delete them; a deletion can be undone."),
             ),
             Hint(
                 "train",

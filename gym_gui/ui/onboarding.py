@@ -10,7 +10,7 @@ from PyQt6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayou
 
 from gym_gui.ui.preferences import Preferences
 
-_WIDTH = 380
+_WIDTH = 480
 _MARGIN = 16
 
 

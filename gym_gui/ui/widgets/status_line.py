@@ -24,7 +24,7 @@ class StatusLine(QStatusBar):
         self.addPermanentWidget(self._load)
         self.addPermanentWidget(self._machine)
         for label in (self._connection, self._load, self._machine):
-            label.setContentsMargins(10, 2, 10, 2)
+            label.setContentsMargins(10, 2, 14, 2)
 
     def show_connection(self, state: ConnectionState) -> None:
         self._connection.setText(("●  " if state.connected else "○  ") + state.sentence)
