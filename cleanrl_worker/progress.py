@@ -18,13 +18,15 @@ class ProgressLine:
         self._episodes = episodes
         self._every_seconds = _SECONDS_ON_A_TERMINAL if sys.stdout.isatty() else _SECONDS_IN_A_FILE
         self._next_at = self._every_seconds
-        self._total_steps = self._first_step = self._last_step = 0
+        self._first_step = self._last_step = 0
+        self._of = ""
 
-    def begin(self, first_step: int, total_steps: int, run_dir: Path) -> None:
+    def begin(self, first_step: int, total_steps: int | None, run_dir: Path) -> None:
         self._first_step = self._last_step = first_step
-        self._total_steps = total_steps
+        self._of = "" if total_steps is None else f" of {total_steps:,}"
         since = f" from step {first_step:,} on" if first_step else ""
-        print(f"Training for {total_steps:,} steps{since}; files go to {run_dir}", flush=True)
+        steps = "" if total_steps is None else f" for {total_steps:,} steps"
+        print(f"Training{steps}{since}; files go to {run_dir}", flush=True)
 
     def note(self, step: int, seconds: float) -> None:
         if seconds >= self._next_at:
@@ -39,7 +41,7 @@ class ProgressLine:
     def _print(self, step: int, seconds: float) -> None:
         self._last_step = step
         speed = (step - self._first_step) / max(seconds, 1e-9)
-        line = f"{step:,} of {self._total_steps:,} steps, {speed:,.0f} a second"
+        line = f"{step:,}{self._of} steps, {speed:,.0f} a second"
         if recent := self._episodes.recent:
             line += f", return {self._episodes.mean_return:.1f} (mean of the last {len(recent)} episodes)"
         print(line, flush=True)

@@ -97,9 +97,26 @@ class TrainingSession:
         until = time.monotonic() if self._paused_at is None else self._paused_at
         return until - self._began - self._paused_seconds
 
-    def begin(self, total_steps: int) -> None:
-        """Call right before the first environment step. Blocks until the supervisor says go, or stop."""
-        self._total_steps = total_steps
+    @property
+    def step(self) -> int:
+        """The step that was told last, or that the run was resumed at."""
+        return self._step
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the next safe point has something to attend to. May be looked at from any thread."""
+        return self._attention
+
+    def note_arguments(self, args: Mapping[str, Any]) -> None:
+        """Arguments that were not known when the session was opened, for checkpoints to tell."""
+        self._args.update(args)
+
+    def begin(self, total_steps: int | None) -> None:
+        """Call right before the first environment step. Blocks until the supervisor says go, or stop.
+
+        `total_steps` of None: nobody knows.
+        """
+        self._total_steps = math.inf if total_steps is None else total_steps
         if self._supervisor is not None:
             self._supervisor.tell(at="ready", total=total_steps)
             while not (self._may_go or self.stop_requested):

@@ -132,7 +132,7 @@ class Conductor:
             signal.siginterrupt(KNOCK_SIGNAL, False)
             threading.Thread(target=self._knock, args=(threading.get_ident(),), name="knocker", daemon=True).start()
         if not self._has_loop:
-            self._begin(math.inf)
+            self._begin(None)
             if self._session.stop_requested:
                 raise Ending(0)
 
@@ -141,7 +141,7 @@ class Conductor:
         self._over = True
         self._flush()
         if not self._begun:
-            self._begin(math.inf)
+            self._begin(None)
         if self._frame is not None and self._frame.f_locals is self._globals and self._step not in self._saved_steps:
             self._save(required=True)
 
@@ -163,10 +163,10 @@ class Conductor:
         self._busy = True
         self._frame = frame
         arguments = _arguments(self._variables)
-        self._session._args.update(arguments)
+        self._session.note_arguments(arguments)
         self._restore()
         total = arguments.get("total_timesteps")
-        self._begin(total if isinstance(total, int) else math.inf)
+        self._begin(total if isinstance(total, int) else None)
         self._turn_began = time.perf_counter()
         self._busy = False
 
@@ -181,7 +181,7 @@ class Conductor:
             self._end(USAGE_STATUS, str(error))
         if resume:
             self._turn = belongings.turn
-            self._step = self._session._step
+            self._step = self._session.step
             self._saved_steps.add(self._step)
             self._next_checkpoint = self._step + self._settings.checkpoint_every
             _say(f"Resumed {resume} at step {self._step:,}.")
@@ -190,9 +190,9 @@ class Conductor:
         else:
             _say(f"Began with the parameters of {warm_start}.")
 
-    def _begin(self, total: float) -> None:
+    def _begin(self, total: int | None) -> None:
         self._begun = True
-        self._session.begin(total)  # type: ignore[arg-type]
+        self._session.begin(total)
 
     def _top(self, count: int | None) -> None:
         self._busy = True
@@ -260,7 +260,7 @@ class Conductor:
         while not self._over:
             time.sleep(_KNOCK_SECONDS)
             overdue = self._stop_by is not None and time.monotonic() > self._stop_by
-            if (self._session._attention or overdue) and not self._over:
+            if (self._session.is_asked or overdue) and not self._over:
                 signal.pthread_kill(main_thread, KNOCK_SIGNAL)
 
     def _knocked(self) -> None:

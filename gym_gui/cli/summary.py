@@ -101,7 +101,8 @@ def next_commands(run: pb.Run) -> list[str]:
     short, mosaic = run_view.short_id(run.run_id), program()
     if run.outcome != Outcome.COMPLETED:
         return [f"{mosaic} logs {short}", f"{mosaic} show {short} --history", f"{mosaic} doctor"]
-    return [f"{mosaic} metrics {short}", _tensorboard_command(run), _longer_run(run, mosaic)]
+    measured = f"{mosaic} eval {short}" if any(RunPaths(Path(run.run_dir)).checkpoints.glob("step-*")) else ""
+    return [f"{mosaic} metrics {short}", _tensorboard_command(run), measured or _longer_run(run, mosaic)]
 
 
 def _tensorboard_command(run: pb.Run) -> str:
