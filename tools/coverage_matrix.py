@@ -3,7 +3,8 @@
     python tools/coverage_matrix.py [--only NAME ...] [--home DIR]
 
 Rows are `mosaic train` commands, run one after the other, so that what stands in the page is what a user would type.
-A row that was not run says so in the page. The status is 0 when every row that ran did what it should.
+A row that was not run says so in the page, unless it was run before with the very same command: what was seen is kept
+in the data root and shown with its date. The status is 0 when every row that was ever run did what it should.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ OWN = (
     Row("qdagger_dqn_atari_impalacnn", "CartPole-v1", 10_000, (*_TAUGHT, "--teacher-steps", "4000"), after="dqn"),
 )
 UPSTREAM = (
-    Row("ppo", "CartPole-v1", 10_000, upstream=True),
+    Row("ppo", "CartPole-v1", 10_240, upstream=True),  # whole rollouts: it does not make the rest
     Row("ppo_continuous_action", "Pendulum-v1", 8_192, upstream=True),
     Row("rpo_continuous_action", "Pendulum-v1", 8_192, upstream=True),
     Row("dqn", "CartPole-v1", 20_000, _SMALL_REPLAY, upstream=True),
@@ -110,6 +111,10 @@ class Evidence:
     run: dict[str, Any] = field(default_factory=dict)
     manifest: dict[str, Any] = field(default_factory=dict)
     handshake: str = ""
+    when: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "row"}
 
     @property
     def good(self) -> bool:
@@ -134,6 +139,7 @@ class Matrix:
         self._home = home
         self._environment = {**os.environ, "MOSAIC_HOME": str(home)}
         self._made: dict[str, str] = {}
+        self._kept = home / "coverage.json"
 
     def run(self, row: Row) -> Evidence:
         if row.after and row.after not in self._made:
@@ -150,7 +156,25 @@ class Matrix:
         kept = [str(directory / checkpoint) for checkpoint in manifest.get("checkpoints") or ()]
         if made := [*kept[-1:], *models[-1:]]:
             self._made[row.name] = made[-1]
-        return Evidence(row, run["outcome"], run["reason"], command, run, manifest, self._handshake(run["run_id"]))
+        now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        return Evidence(row, run["outcome"], run["reason"], command, run, manifest, self._handshake(run["run_id"]), now)
+
+    def remembered(self, row: Row) -> Evidence:
+        """What was seen of a row the last time, if it was the same row; else that it was not run."""
+        kept = self._read().get(row.name)
+        if kept is None or kept["command"][:6] != row.command()[:6]:
+            return Evidence(row)
+        return Evidence(row, **kept)
+
+    def remember(self, one: Evidence) -> None:
+        self._kept.write_text(json.dumps({**self._read(), one.row.name: one.to_json()}, indent=1), encoding="utf-8")
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            kept: dict[str, Any] = json.loads(self._kept.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return kept
 
     def stop_daemon(self) -> None:
         self._mosaic(["daemon", "stop"])
@@ -186,11 +210,10 @@ def page(found: Sequence[Evidence], matrix: Matrix) -> str:
     own = [one for one in found if not one.row.upstream]  # also those that upstream taught
     upstream = [one for one in found if one.row.upstream]
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("torch", "gymnasium", "ale-py", "envpool"))
-    date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     parts = [
         "# What was run, and what was seen",
         INTRODUCTION,
-        f"Last run {date}, Python {platform.python_version()}, {versions}, CPU only.",
+        f"Python {platform.python_version()}, {versions}, CPU only. The date of each row stands with its evidence.",
         "## Our scripts",
         _table(own),
         "## Upstream CleanRL scripts, unmodified",
@@ -237,7 +260,7 @@ def _evidence(one: Evidence, matrix: Matrix) -> str:
     lines = [
         f"### {one.row.name}",
         f"`mosaic {' '.join(one.command)}`",
-        f"- status: {one.status}, {one.sentence}",
+        f"- status: {one.status}, {one.sentence} ({one.when})",
         f"- payload: `{payload}`",
         f"- handshake: `{one.handshake}`",
         f"- artifacts: `{json.dumps(artifacts)}`",
@@ -262,9 +285,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found: list[Evidence] = []
     try:
         for row in ROWS:
-            one = matrix.run(row) if options.only is None or row.name in options.only else Evidence(row)
+            asked = options.only is None or row.name in options.only
+            one = matrix.run(row) if asked else matrix.remembered(row)
             found.append(one)
-            if one.status != NOT_RUN or one.sentence:
+            if asked and one.status != NOT_RUN:
+                matrix.remember(one)
+            if asked:
                 lacking = f" ({', '.join(one.missing)} missing)" if one.status == "completed" and one.missing else ""
                 print(f"{row.name:40} {one.status}{lacking}: {one.sentence}", flush=True)
     finally:
