@@ -43,6 +43,8 @@ class TrainerService(TrainerServiceServicer):
         self._orchestrator, self._roster = orchestrator, roster
         self._deletion, self._health, self._shutdown = deletion, health, shutdown
         self._registry, self._hub = orchestrator.registry, orchestrator.hub
+        self._purged: list[str] = []
+        """Runs of which the registry has no row any more that could tell those who watch."""
 
     def _message(self, run: RunRecord) -> pb.Run:
         return run_message(run, self._orchestrator)
@@ -79,6 +81,7 @@ class TrainerService(TrainerServiceServicer):
             await self._deletion.trash(run)
             return pb.DeleteRunResponse(run_id=run.run_id)
         freed = await self._deletion.purge(run)
+        self._purged.append(run.run_id)
         return pb.DeleteRunResponse(run_id=run.run_id, purged=True, bytes_freed=freed)
 
     @guarded_unary
@@ -111,8 +114,12 @@ class TrainerService(TrainerServiceServicer):
     @guarded_stream
     async def WatchRuns(self, request: pb.WatchRunsRequest, context: Context) -> AsyncIterator[pb.RunUpdate]:
         revision, steps = int(request.after_revision), dict[str, int]()
+        purged = len(self._purged)
         while not self._shutdown.is_set():
             changed = self._registry.changed_after(revision)
+            for run_id in self._purged[purged:]:
+                yield pb.RunUpdate(revision=revision, run=pb.Run(run_id=run_id, deleted=True), deleted=True)
+            purged = len(self._purged)
             for run in changed:
                 revision = max(revision, run.revision)
                 yield pb.RunUpdate(revision=run.revision, run=self._message(run), deleted=run.deleted_at > 0)
