@@ -39,7 +39,7 @@ gui: setup-gui ## open the cockpit
 	@$(BIN)/mosaic gui
 
 screenshots: setup-dev ## take pictures of every screen of the cockpit into docs/screenshots
-	@$(BIN)/python tools/screenshots.py $(ARGS)
+	@$(BIN)/python -m tools.screenshots $(ARGS)
 
 setup-gui: ## make .venv with what the cockpit needs as well
 	@$(SETUP) --profile gui

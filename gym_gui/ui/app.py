@@ -38,6 +38,7 @@ class CockpitApp:
         self.first_steps = FirstSteps(self.window) if parts is None else None
         self._reports = ErrorReportDialog(self.window)
         self.reporter.happened.connect(self._reports.add)
+        self.reporter.repeated.connect(self._reports.count_again)
 
     def open(self) -> None:
         self.window.show()

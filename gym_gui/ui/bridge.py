@@ -21,6 +21,7 @@ from PyQt6.QtCore import QObject, QTimer, pyqtSignal
 from gym_gui.services.trainer.client import ClientError, TrainerClient
 from gym_gui.services.trainer.errors import TrainerError
 from mosaic_protocol.paths import MosaicPaths
+from mosaic_protocol.proto import trainer_pb2 as pb
 
 T = TypeVar("T")
 Stream = Callable[[TrainerClient, int], Iterator[tuple[int, Any]]]
@@ -30,6 +31,8 @@ HEALTH_SECONDS = 2.0
 RETRY_SECONDS = 0.5
 CALLS_AT_ONCE = 4
 CALL_PATIENCE_SECONDS = 3.0
+MISSES_TOLD = 2
+"""A daemon that is stopped or starved keeps its connections; after so many unanswered questions that is said."""
 _PASSING = frozenset({"UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED"})
 """What a stream ends with when the daemon goes, which it is expected to come back from."""
 
@@ -166,9 +169,17 @@ class TrainerBridge(QObject):
             try:
                 self._watch_once()
                 self._tell_connection(ConnectionState(False, "the trainer daemon left; looking for it…"))
-            except (TrainerError, OSError) as error:
+            except TrainerError as error:
                 self._tell_connection(ConnectionState(False, str(error)))
+            except OSError as error:
+                self._tell_connection(ConnectionState(False, self._unusable_home(error)))
+            except ValueError:  # the channel was closed under it, because this cockpit leaves
+                self._tell_connection(ConnectionState(False, "the connection was closed; looking for the daemon…"))
             self._leaving.wait(RETRY_SECONDS)
+
+    def _unusable_home(self, error: OSError) -> str:
+        advice = "Set MOSAIC_HOME to a folder you can write to."
+        return f"cannot use {self.paths.root} for data: {error.strerror or error}. {advice}"
 
     def _watch_once(self) -> None:
         """Connect and pass on what changes, until the connection breaks."""
@@ -176,7 +187,7 @@ class TrainerBridge(QObject):
         try:
             health = client.health(timeout=5)
             self._set_client(client)
-            self._tell_connection(ConnectionState(True, f"connected to the trainer daemon at {health.target}"))
+            self._tell_connection(_connected(health))
             self._answers.put(lambda: self.health_changed.emit(health))
             for update in client.watch():
                 with self._runs_lock:
@@ -188,15 +199,23 @@ class TrainerBridge(QObject):
             client.close()
 
     def _watch_health(self) -> None:
+        missed = 0
         while not self._leaving.wait(HEALTH_SECONDS):
             with self._client_made:
                 client = self._client
             if client is None:
+                missed = 0
                 continue
             try:
                 health = client.health(timeout=HEALTH_SECONDS)
             except (TrainerError, ValueError):  # ValueError: the channel was closed meanwhile
+                missed += 1
+                if missed == MISSES_TOLD:
+                    self._tell_connection(ConnectionState(False, "the trainer daemon does not answer; waiting for it…"))
                 continue
+            if missed >= MISSES_TOLD:
+                self._tell_connection(_connected(health))
+            missed = 0
             self._answers.put(lambda health=health: self.health_changed.emit(health))  # type: ignore[misc]
 
     def _set_client(self, client: TrainerClient | None) -> None:
@@ -226,7 +245,14 @@ class TrainerBridge(QObject):
         if changed:
             self.runs_changed.emit(changed)
         for feed in list(self._feeds):
-            feed.drain()
+            if sip.isdeleted(feed):  # with the widget that followed it, which did not stop it
+                feed.stop()
+            else:
+                feed.drain()
+
+
+def _connected(health: pb.Health) -> ConnectionState:
+    return ConnectionState(True, f"connected to the trainer daemon at {health.target}")
 
 
 class Feed(QObject):

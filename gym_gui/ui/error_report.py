@@ -16,18 +16,26 @@ from PyQt6.QtGui import QGuiApplication
 from PyQt6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
 _MOST_REPORTS = 20
+_MOST_KINDS = 200
 
 
 class ErrorReporter(QObject):
-    """Takes over ``sys.excepthook`` and ``threading.excepthook`` until :meth:`close`."""
+    """Takes over ``sys.excepthook`` and ``threading.excepthook`` until :meth:`close`.
+
+    ``happened(str)`` brings a report. An error that comes again and again, from a timer or a repaint, is reported once
+    and counted from then on: ``repeated(int)``.
+    """
 
     happened = pyqtSignal(str)
+    repeated = pyqtSignal(int)
 
     def __init__(self, log: Path, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._log = log
         self._before: tuple[Callable[..., object], Callable[..., object]] = (sys.excepthook, threading.excepthook)
         self.reports: list[str] = []
+        self._told: set[str] = set()
+        self._again = 0
         sys.excepthook = self._caught
         threading.excepthook = self._caught_in_thread
 
@@ -48,6 +56,12 @@ class ErrorReporter(QObject):
         self._report(f"In {name}:\n{''.join(lines)}")
 
     def _report(self, story: str) -> None:
+        if story in self._told:
+            self._again += 1
+            self.repeated.emit(self._again)
+            return
+        if len(self._told) < _MOST_KINDS:
+            self._told.add(story)
         text = f"{_circumstances()}\n\n{story}"
         self.reports = [*self.reports, text][-_MOST_REPORTS:]
         sys.stderr.write(story)
@@ -73,19 +87,32 @@ class ErrorReportDialog(QDialog):
         told.setWordWrap(True)
         self.text = QPlainTextEdit()
         self.text.setReadOnly(True)
+        self.again = QLabel()
+        self.again.setProperty("role", "muted")
+        self.again.hide()
         copy = QPushButton(self.tr("Copy the report"))
+        copy.setToolTip(self.tr("Put the whole report on the clipboard, to send it to whoever can mend it"))
         copy.clicked.connect(self._copy)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.addButton(copy, QDialogButtonBox.ButtonRole.ActionRole)
+        close = buttons.button(QDialogButtonBox.StandardButton.Close)
+        if close is not None:
+            close.setToolTip(self.tr("Go on working; the report stays in the log folder"))
         buttons.rejected.connect(self.hide)
         layout = QVBoxLayout(self)
         layout.addWidget(told)
         layout.addWidget(self.text, 1)
+        layout.addWidget(self.again)
         layout.addWidget(buttons)
 
     def add(self, report: str) -> None:
         self.text.appendPlainText(report if not self.text.toPlainText() else f"\n{'—' * 40}\n{report}")
         self.show()
+
+    def count_again(self, times: int) -> None:
+        """Say how often what was reported happened once more; that does not bring a closed dialog back."""
+        self.again.setText(self.tr("Happened again: {times} times").format(times=f"{times:,}"))
+        self.again.show()
 
     def _copy(self) -> None:
         clipboard = QGuiApplication.clipboard()

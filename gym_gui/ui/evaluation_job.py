@@ -26,7 +26,8 @@ class EvaluationJob(QObject):
         self, bridge: TrainerBridge, entry: CheckpointEntry, episodes: int, seed: int, parent: QObject | None = None
     ) -> None:
         super().__init__(parent)
-        self._bridge, self._entry = bridge, entry
+        self._bridge = bridge
+        self.entry, self.episodes = entry, episodes
         self._words = ["--episodes", str(episodes), "--seed", str(seed), "--mode", "deterministic"]
         self._words += ["--parent", str(os.getpid())]
         self._running: Any = None
@@ -45,7 +46,7 @@ class EvaluationJob(QObject):
     def _work(self) -> dict[str, Any] | None:
         returns: list[float] = []
         result: dict[str, Any] | None = None
-        with tool("evaluate", self._entry, self._bridge.paths, self._words) as running:
+        with tool("evaluate", self.entry, self._bridge.paths, self._words) as running:
             with self._lock:
                 self._running = running
                 if self._canceled:
@@ -58,7 +59,7 @@ class EvaluationJob(QObject):
                 elif message.get("at") == "result":
                     result = message
         if result is not None:
-            evaluations.keep(self._entry, {"checkpoint": self._entry.id, **result})
+            evaluations.keep(self.entry, {"checkpoint": self.entry.id, **result})
         return result
 
     def _progress(self, returns: list[float]) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
 
 from PyQt6.QtCore import QByteArray, Qt, QTimer
 from PyQt6.QtGui import QCloseEvent
@@ -18,11 +20,13 @@ from gym_gui.ui.preferences import Preferences
 from gym_gui.ui.run_book import RunBook, RunSelection
 from gym_gui.ui.theme import Themes
 from gym_gui.ui.widgets.command_palette import CommandPalette
+from gym_gui.ui.widgets.dock_titles import DockTitles
 from gym_gui.ui.widgets.snackbar import Notice, Snackbar
 from gym_gui.ui.widgets.status_line import StatusLine
 
 LAYOUT_VERSION = 1
 SAVE_MILLISECONDS = 2000
+NARROW_SCREEN = 1200
 _MENUS = ("File", "Run", "View", "Help")
 _AREAS = {
     Place.LEFT: Qt.DockWidgetArea.LeftDockWidgetArea,
@@ -40,9 +44,7 @@ class MainWindow(QMainWindow):
         self.setMinimumSize(900, 560)
         self.resize(1280, 800)
         self.setDockOptions(QMainWindow.DockOption.AllowNestedDocks | QMainWindow.DockOption.AllowTabbedDocks)
-        for corner in (Qt.Corner.BottomLeftCorner, Qt.Corner.BottomRightCorner):
-            left = corner is Qt.Corner.BottomLeftCorner
-            self.setCorner(corner, _AREAS[Place.LEFT] if left else _AREAS[Place.RIGHT])
+        self._give_corners(narrow=False)
         self._snackbar = Snackbar(self)
         self.cockpit = Cockpit(
             bridge=bridge,
@@ -62,11 +64,15 @@ class MainWindow(QMainWindow):
         self._parts: list[QWidget] = []
         self._stage = QStackedWidget()
         self.setCentralWidget(self._stage)
+        self.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
         for part in parts:
             self._add_part(part)
+        self._put_in_tabs()
         self._bring_first_parts_forward(parts)
         self._connect(bridge)
         self._restore_layout()
+        self._titles = DockTitles(self)
+        self._titles.watch(self.docks.values())
         self._saver = QTimer(self)
         self._saver.setInterval(SAVE_MILLISECONDS)
         self._saver.timeout.connect(self.remember)
@@ -87,20 +93,36 @@ class MainWindow(QMainWindow):
         dock.setObjectName(f"dock-{part.name}")
         dock.setWidget(widget)
         self.addDockWidget(_AREAS[part.place], dock)
-        others = [other for other in self.docks.values() if self.dockWidgetArea(other) == _AREAS[part.place]]
-        if others:
-            self.tabifyDockWidget(others[-1], dock)
         self.docks[part.name] = dock
         title = self.tr("Show {part}").format(part=part.title)
         command = Command(f"show-{part.name}", title, "View", part.shortcut, part.help)
         self.cockpit.commands.add(command, lambda: self.show_part(part.name))
+
+    def _put_in_tabs(self) -> None:
+        """Let docks of one place share it."""
+        for area in _AREAS.values():
+            docks = [dock for dock in self.docks.values() if self.dockWidgetArea(dock) == area]
+            for first, second in pairwise(docks):
+                with self._held():
+                    self.tabifyDockWidget(first, second)
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Move docks without laying them out: a part that asks for another size meanwhile makes Qt begin again inside
+        its own work, and tab bars of nobody stay on the screen."""
+        layout = self.layout()
+        assert layout is not None
+        layout.setEnabled(False)
+        try:
+            yield
+        finally:
+            layout.setEnabled(True)
 
     def _bring_first_parts_forward(self, parts: Sequence[Part]) -> None:
         for place in _AREAS:
             first = next((part for part in parts if part.place is place), None)
             if first is not None:
                 self.docks[first.name].raise_()
-        self.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
 
     def show_part(self, name: str) -> None:
         """Bring a part to the front and give it the focus."""
@@ -176,11 +198,18 @@ class MainWindow(QMainWindow):
         screen = QApplication.primaryScreen()
         if screen is not None:
             available = screen.availableGeometry()
+            self._give_corners(narrow=available.width() < NARROW_SCREEN)
             self.setMinimumSize(min(900, available.width()), min(560, available.height()))
             self.resize(min(self.width(), available.width()), min(self.height(), available.height()))
 
+    def _give_corners(self, *, narrow: bool) -> None:
+        """The form has the whole height. Where the screen is narrow, the runs go below what is on the right."""
+        self.setCorner(Qt.Corner.BottomLeftCorner, _AREAS[Place.LEFT])
+        self.setCorner(Qt.Corner.BottomRightCorner, _AREAS[Place.BOTTOM if narrow else Place.RIGHT])
+
     def reset_layout(self) -> None:
         self.restoreState(self._first_state, LAYOUT_VERSION)
+        self._fit_the_screen()
         for dock in self.docks.values():
             dock.show()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from PyQt6.QtCore import QEvent, QObject, QPoint, Qt, pyqtSignal
+from PyQt6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, pyqtSignal
 from PyQt6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from gym_gui.ui.preferences import Preferences
@@ -28,14 +28,15 @@ class FloatingCard(QFrame):
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
-        self.setProperty("role", "card")
-        self.setAutoFillBackground(True)
+        self.setProperty("role", "floating")
         self.setFixedWidth(_WIDTH)
         self._anchor: QWidget | None = None
         window.installEventFilter(self)
 
     def place(self, anchor: QWidget | None) -> None:
-        """Beside a widget, or in the middle when there is none; always inside the window."""
+        """Beside a widget, as far as there is room, or in the middle; always inside the window."""
+        if anchor is not None and anchor is not self._anchor:
+            anchor.installEventFilter(self)  # docks still move when the window has just been opened
         self._anchor = anchor
         window = self.parentWidget()
         if window is None:
@@ -44,14 +45,26 @@ class FloatingCard(QFrame):
         if anchor is None or not anchor.isVisible():
             corner = QPoint((window.width() - self.width()) // 2, (window.height() - self.height()) // 2)
         else:
-            corner = anchor.mapTo(window, QPoint(anchor.width() // 2 - self.width() // 2, anchor.height() // 3))
+            corner = self._beside(QRect(anchor.mapTo(window, QPoint(0, 0)), anchor.size()), window.size())
         most = QPoint(window.width() - self.width() - _MARGIN, window.height() - self.height() - _MARGIN)
         self.move(max(_MARGIN, min(corner.x(), most.x())), max(_MARGIN, min(corner.y(), most.y())))
         self.show()
         self.raise_()
 
+    def _beside(self, about: QRect, window: QSize) -> QPoint:
+        """Where the card hides least of what it is about: right, left or above of it, or over its lower edge."""
+        aside = about.top() + _MARGIN
+        middle = about.center().x() - self.width() // 2
+        if about.right() + self.width() + 2 * _MARGIN <= window.width():
+            return QPoint(about.right() + _MARGIN, aside)
+        if about.left() >= self.width() + 2 * _MARGIN and about.height() > window.height() // 2:
+            return QPoint(about.left() - self.width() - _MARGIN, aside)
+        if about.top() > window.height() // 2:
+            return QPoint(middle, about.top() - self.height() - 3 * _MARGIN)
+        return QPoint(middle, about.bottom() - self.height() - _MARGIN)
+
     def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
-        if event is not None and event.type() == QEvent.Type.Resize and self.isVisible():
+        if event is not None and event.type() == QEvent.Type.Resize and self.isVisible() and watched is not self:
             self.place(self._anchor)
         return super().eventFilter(watched, event)
 
@@ -97,7 +110,8 @@ class Welcome(FloatingCard):
     def offer(self) -> None:
         """Show it unless it was seen before."""
         if not self._preferences.get("welcome.seen", False):
-            self.place(None)
+            window = self.parentWidget()
+            self.place(window.findChild(QWidget, "stage") if window is not None else None)
 
     def _leave(self, then: Callable[[], object]) -> None:
         self._preferences.put("welcome.seen", True)

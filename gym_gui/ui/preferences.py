@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,8 @@ class Preferences:
         except OSError as error:
             self.problem = f"preferences could not be written: {error}"
         finally:
-            draft.unlink(missing_ok=True)
+            with suppress(OSError):  # where nothing can be written, nothing can be taken away either
+                draft.unlink()
 
     def _read(self) -> dict[str, Any]:
         try:

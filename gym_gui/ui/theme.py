@@ -102,6 +102,7 @@ QLabel[role="warning"] { color: $warning; }
 QLabel[role="good"] { color: $good; }
 QFrame[role="card"] { background: $panel; border: 1px solid $border; border-radius: 8px; }
 QFrame[role="card"][selected="true"] { border: 1px solid $accent; }
+QFrame[role="floating"] { background: $panel; border: 1px solid $accent; border-radius: 8px; }
 QFrame[role="banner"] { background: $raised; border: 1px solid $border; border-radius: 6px; }
 QFrame[role="line"] { background: $border; border: none; max-height: 1px; }
 QPushButton {
@@ -188,6 +189,7 @@ QMenu::item:disabled { color: $muted; }
 QMenu::separator { height: 1px; background: $border; margin: 4px 8px; }
 QStatusBar { background: $window; color: $muted; border-top: 1px solid $border; }
 QStatusBar::item { border: none; }
+QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }
 QGroupBox { border: none; margin-top: 18px; font-weight: 600; }
 QGroupBox::title { subcontrol-origin: margin; color: $muted; }
 """)
@@ -202,6 +204,7 @@ class Themes(QObject):
         super().__init__(app)
         self._app = app
         self.theme = THEMES.get(name, DARK)
+        app.setStyle(QStyleFactory.create("Fusion"))  # once: every widget is polished anew for it
         self._apply()
 
     def use(self, name: str) -> None:
@@ -216,7 +219,6 @@ class Themes(QObject):
         self.use("light" if self.theme.name == "dark" else "dark")
 
     def _apply(self) -> None:
-        self._app.setStyle(QStyleFactory.create("Fusion"))
         self._app.setPalette(_palette(self.theme))
         colours = {one.name: getattr(self.theme, one.name) for one in fields(Theme) if one.name != "curves"}
         self._app.setStyleSheet(_SHEET.substitute(colours, assets=ASSETS.as_posix()))

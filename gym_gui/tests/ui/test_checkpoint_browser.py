@@ -19,6 +19,7 @@ from gym_gui.ui.widgets.sparkline import bins
 HANG = 120_000
 CHECKOUT = Path(__file__).resolve().parents[3]
 RUN_ID = "01K9ZQ3V7X0000000000000000"
+OTHER_RUN_ID = "01K9ZQ3V7X0000000000000001"
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +47,8 @@ def browser(make_cockpit: MakeCockpit, qtbot: QtBot) -> CheckpointBrowser:
     return browser
 
 
-def place(trained: Path, browser: CheckpointBrowser) -> Path:
-    run = browser._cockpit.bridge.paths.run(RUN_ID).directory
+def place(trained: Path, browser: CheckpointBrowser, run_id: str = RUN_ID) -> Path:
+    run = browser._cockpit.bridge.paths.run(run_id).directory
     run.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["cp", "-r", str(trained), str(run)], check=True)
     return run
@@ -69,6 +70,26 @@ def test_a_checkpoint_is_a_card_that_can_be_evaluated(trained: Path, browser: Ch
     qtbot.mouseClick(details.evaluate, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: details.told.text().startswith("Evaluated:"), timeout=HANG)
     assert len(details.histogram.values) == 3
+
+
+def test_an_evaluation_is_shown_with_its_own_checkpoint_only(
+    trained: Path, browser: CheckpointBrowser, qtbot: QtBot
+) -> None:
+    place(trained, browser)
+    place(trained, browser, OTHER_RUN_ID)
+    browser.show()
+    qtbot.waitUntil(lambda: len(browser.cards) == 2, timeout=HANG)
+    details, (first, second) = browser.details, (card.entry for card in browser.cards)
+    browser.choose(first)
+    details.episodes.setValue(50)
+    qtbot.mouseClick(details.evaluate, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: len(details.histogram.values) > 0, timeout=HANG)
+    browser.choose(second)
+    qtbot.waitUntil(lambda: details.job is None, timeout=HANG)
+    assert (details.told.text(), list(details.histogram.values)) == ("", [])
+    browser.choose(first)
+    qtbot.waitUntil(lambda: details.told.text().startswith("Evaluated:"), timeout=HANG)
+    assert len(details.histogram.values) == 50
 
 
 def test_the_filter_narrows_and_is_remembered(trained: Path, browser: CheckpointBrowser, qtbot: QtBot) -> None:

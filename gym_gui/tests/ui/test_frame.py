@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from PyQt6.QtCore import Qt
-from PyQt6.QtWidgets import QApplication, QLabel
+from PyQt6.QtWidgets import QApplication, QLabel, QTabBar
 from pytestqt.qtbot import QtBot
 
 from gym_gui.tests.support.daemon_process import DaemonProcess
@@ -168,3 +168,40 @@ def test_the_status_line_tells_the_daemon_and_what_it_has(
     daemon.kill()
     qtbot.waitUntil(lambda: line._machine.text() == "", timeout=HANG)
     assert line._connection.text().startswith("○")
+
+
+def test_a_dock_in_a_tab_says_its_name_once_and_a_floating_one_has_its_title_back(
+    make_cockpit: MakeCockpit, qtbot: QtBot
+) -> None:
+    parts = [Part(name, name.title(), Place.BOTTOM, lambda _: QLabel("inside")) for name in ("runs", "log")]
+    window = make_cockpit(parts=parts).window
+    runs, log = window.docks["runs"], window.docks["log"]
+    assert runs.titleBarWidget() is not None and log.titleBarWidget() is not None
+    log.setFloating(True)
+    qtbot.waitUntil(lambda: runs.titleBarWidget() is None and log.titleBarWidget() is None)
+    window.reset_layout()
+    qtbot.waitUntil(lambda: runs.titleBarWidget() is not None and log.titleBarWidget() is not None)
+
+
+def test_no_tab_bar_is_left_over_when_the_layout_is_reset(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    window = make_cockpit(parts=None).window
+
+    def shown() -> list[list[str]]:
+        bars = window.findChildren(QTabBar, options=Qt.FindChildOption.FindDirectChildrenOnly)
+        return sorted([bar.tabText(i) for i in range(bar.count())] for bar in bars if bar.isVisible())
+
+    expected = [["Metrics", "Run", "Capacity", "Doctor"], ["Runs", "Log"]]
+    qtbot.waitUntil(lambda: shown() == expected)
+    window.reset_layout()
+    qtbot.waitUntil(lambda: shown() == expected)
+
+
+def test_a_notice_does_not_lie_over_the_docks_beside_the_stage(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    window = make_cockpit(parts=None).window
+    window.resize(1280, 800)
+    window.cockpit.notify(Notice("a run was submitted", "good"))
+    snackbar, train = window._snackbar, window.docks["train"]
+    stage = window.centralWidget()
+    assert stage is not None
+    qtbot.waitUntil(lambda: stage.width() > 380 and snackbar.isVisible())
+    assert not snackbar.geometry().intersects(train.geometry())

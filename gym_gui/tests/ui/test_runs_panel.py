@@ -22,6 +22,7 @@ from gym_gui.ui.panels.capacity_panel import CapacityPanel
 from gym_gui.ui.panels.runs_panel import RunsPanel
 from gym_gui.ui.parts import Part, Place
 from gym_gui.ui.widgets.snackbar import Notice
+from mosaic_protocol.proto import trainer_pb2 as pb
 
 HANG = 60_000
 PARTS = [Part("runs", "Runs", Place.BOTTOM, RunsPanel)]
@@ -174,6 +175,19 @@ def test_a_deleted_run_is_gone_and_undo_brings_it_back(
     qtbot.waitUntil(lambda: names(panel) == ["old"], timeout=HANG)
     qtbot.waitUntil(lambda: app.window.cockpit.selection.ids == [run_id], timeout=HANG)
     assert not daemon.client.run(run_id).deleted
+
+
+def test_of_several_runs_the_one_that_goes_takes_its_selection_with_it(make_cockpit: MakeCockpit) -> None:
+    app = make_cockpit(parts=PARTS)
+    panel, unexpected = filled(app), list[object]()
+    app.reporter.happened.connect(unexpected.append)
+    rows = [panel.table.row_at(position) for position in range(len(panel.table.order))]
+    gone, stays = (row.run_id for row in rows[1:3] if row is not None)
+    for chosen in ([gone], [stays]):
+        app.window.cockpit.selection.select(chosen)
+        app.window.cockpit.runs.take([pb.Run(run_id=gone, deleted=True)])
+    assert unexpected == [] and not panel.table.index_of(gone).isValid()
+    assert app.window.cockpit.selection.ids == [stays] == selected(app)
 
 
 def test_a_run_that_ended_early_cannot_go_on_without_its_workers_help_and_that_is_said(
@@ -409,7 +423,7 @@ def test_the_first_agent_is_offered_once_somebody_answers(
     app = make_cockpit(daemon, PARTS)
     panel = panel_of(app)
     panel.train_requested.connect(lambda: None)
-    qtbot.waitUntil(lambda: panel.empty.title.text() == "Train your first agent", timeout=HANG)
+    qtbot.waitUntil(lambda: panel.empty.title.text() == "No runs yet", timeout=HANG)
     assert panel.empty.button.isVisible()
     with qtbot.waitSignal(panel.train_requested, timeout=HANG):
         panel.empty.button.click()

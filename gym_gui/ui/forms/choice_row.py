@@ -10,7 +10,7 @@ from PyQt6.QtGui import QStandardItemModel
 from PyQt6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QWidget
 
 from gym_gui.ui.forms.field_editor import LABEL_WIDTH, RESET_WIDTH
-from gym_gui.ui.forms.styling import let_shrink
+from gym_gui.ui.styling import let_shrink
 
 
 class ChoiceRow(QWidget):

@@ -9,7 +9,7 @@ from PyQt6.QtWidgets import QApplication, QComboBox, QCompleter, QHBoxLayout, QL
 
 from gym_gui.services.worker_queries import EnvironmentFamily
 from gym_gui.ui.forms.field_editor import LABEL_WIDTH, RESET_WIDTH
-from gym_gui.ui.forms.styling import let_shrink, set_style_property, tell
+from gym_gui.ui.styling import let_shrink, set_style_property, tell
 
 _ALL = ""
 

@@ -17,8 +17,8 @@ from PyQt6.QtWidgets import (
 )
 
 from gym_gui.ui.forms.field_spec import Entry, FieldError, FieldSpec
-from gym_gui.ui.forms.styling import let_shrink, set_style_property
 from gym_gui.ui.icons import icon
+from gym_gui.ui.styling import let_shrink, set_style_property
 from gym_gui.ui.theme import Theme, Themes
 
 LABEL_WIDTH = 118

@@ -5,8 +5,8 @@ from __future__ import annotations
 from PyQt6.QtCore import Qt, pyqtSignal
 from PyQt6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from gym_gui.ui.forms.styling import tell
 from gym_gui.ui.icons import icon
+from gym_gui.ui.styling import tell
 from gym_gui.ui.theme import Theme, Themes
 
 

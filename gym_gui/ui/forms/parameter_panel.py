@@ -12,7 +12,7 @@ from PyQt6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QPushButton, QVBoxLa
 from gym_gui.ui.forms.field_editor import FieldEditor
 from gym_gui.ui.forms.field_group import FieldGroup
 from gym_gui.ui.forms.field_spec import Entry, FieldError, FieldSpec, from_flag, from_flags
-from gym_gui.ui.forms.styling import tell
+from gym_gui.ui.styling import tell
 from gym_gui.ui.theme import Themes
 from mosaic_protocol.flag_words import FlagWordError, split_flags
 from mosaic_protocol.suggest import did_you_mean

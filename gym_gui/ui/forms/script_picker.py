@@ -41,7 +41,6 @@ class ScriptPicker(QWidget):
                 ),
             ],
         )
-        self.source.setVisible(entry.capabilities.foreign_scripts)
         names = tuple(entry.algorithms)
         help_text = self.tr("The algorithm that learns")
         first = names[0] if names else ""
@@ -86,6 +85,7 @@ class ScriptPicker(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(8)
         layout.addWidget(self.source)
+        self.source.setVisible(entry.capabilities.foreign_scripts)  # not before: it would be a window of its own
         for editor in self._editors():
             editor.changed.connect(self._edited)
             layout.addWidget(editor)

@@ -98,9 +98,9 @@ class RunOrder:
         return len(self._keys)
 
     def row(self, position: int) -> RunRow | None:
-        """The run there; None where a header is."""
+        """The run there; None where a header is, and where a run is gone whose line is about to be taken away."""
         key = self._keys[position]
-        return self.rows[key[-1]] if key[1] == _MEMBER else None
+        return self.rows.get(key[-1]) if key[1] == _MEMBER else None
 
     def header(self, position: int) -> str | None:
         """The name of the group whose header is there; None where a run is."""

@@ -28,10 +28,12 @@ class RunTable(QAbstractTableModel):
     """Flat: a group's header is a row of its own, which cannot be selected. ``counted()`` follows every change.
 
     ``about_to_rearrange()`` and ``rearranged(chosen)`` surround a change of the list as a whole; ``chosen`` when a
-    person wanted to see something else, and not when very much changed by itself.
+    person wanted to see something else, and not when very much changed by itself. ``about_to_remove()`` comes before
+    Qt's own word on it.
     """
 
     counted = pyqtSignal()
+    about_to_remove = pyqtSignal()
     about_to_rearrange = pyqtSignal()
     rearranged = pyqtSignal(bool)
 
@@ -186,6 +188,7 @@ class RunTable(QAbstractTableModel):
                 edit.apply()
                 self.endInsertRows()
             elif edit.kind == "remove":
+                self.about_to_remove.emit()
                 self.beginRemoveRows(_NOWHERE, here, here)
                 edit.apply()
                 self.endRemoveRows()

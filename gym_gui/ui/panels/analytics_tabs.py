@@ -46,6 +46,7 @@ class TensorBoardTab(QWidget):
         super().__init__()
         self._cockpit, self._run = cockpit, RunPaths(run_dir)
         self.server: TensorBoardServer | None = None
+        self._closed = False
         self._told = QLabel()
         self._told.setWordWrap(True)
         self._told.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -60,7 +61,6 @@ class TensorBoardTab(QWidget):
         self._again.hide()
         self._page: QWidget | None = None
         self._content = QStackedLayout()
-        self._content.addWidget(self._told)
         buttons = QHBoxLayout()
         buttons.addStretch(1)
         buttons.addWidget(self._again)
@@ -68,6 +68,7 @@ class TensorBoardTab(QWidget):
         layout = QVBoxLayout(self)
         layout.addLayout(buttons)
         layout.addLayout(self._content, 1)
+        self._content.addWidget(self._told)  # not before: a stack without a place shows it as a window of its own
         self._timer = QTimer(self)
         self._timer.setInterval(LOOK_AGAIN_MILLISECONDS)
         self._timer.timeout.connect(self._look)
@@ -90,6 +91,7 @@ class TensorBoardTab(QWidget):
 
     def close_tab(self) -> None:
         """End the server; the tab is of no use afterwards."""
+        self._closed = True
         self._timer.stop()
         if self.server is not None:
             self.server.stop()
@@ -99,7 +101,7 @@ class TensorBoardTab(QWidget):
         self._cockpit.bridge.in_background(lambda: read_manifest(self._run), self._decide, owner=self)
 
     def _decide(self, manifest: dict[str, Any]) -> None:
-        if self.server is not None:
+        if self.server is not None or self._closed:
             return
         if (self._run.tensorboard).is_dir() and any(self._run.tensorboard.glob("events.out.tfevents.*")):
             self._begin()

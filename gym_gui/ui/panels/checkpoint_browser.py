@@ -30,6 +30,9 @@ from mosaic_protocol.checkpoint_manifest import CheckpointError, read_manifest
 _MOST_CARDS = 300
 """More than a person looks through; the filter finds the rest."""
 
+_BESIDE_CARDS = 40
+"""Margins and the scroll bar, whether it is there or not."""
+
 Curve = list[list[float]]
 
 
@@ -46,6 +49,7 @@ class CheckpointBrowser(QWidget):
         self._curves: dict[str, Curve] = {}
         self.cards: list[CheckpointCard] = []
         self._chosen = ""
+        self._shown_columns = 1
         self._seen_steps: dict[str, int] = {}
         self.filter = QLineEdit(cockpit.preferences.get("checkpoints.filter", ""))
         self.filter.setPlaceholderText(self.tr("Filter by environment, algorithm or run"))
@@ -70,6 +74,7 @@ class CheckpointBrowser(QWidget):
         self.import_panel.hide()
         importing.clicked.connect(lambda: self.import_panel.setVisible(not self.import_panel.isVisible()))
         self._groups = QVBoxLayout()
+        self._groups.setContentsMargins(0, 0, 8, 0)
         self._groups.addStretch(1)
         inside = QWidget()
         inside.setLayout(self._groups)
@@ -82,6 +87,7 @@ class CheckpointBrowser(QWidget):
         self.details.resume_requested.connect(self.resume_requested)
         self.details.hide()
         layout = QVBoxLayout(self)
+        layout.setContentsMargins(12, 4, 12, 10)
         layout.addLayout(head)
         layout.addWidget(self.import_panel)
         layout.addWidget(self._told)
@@ -134,6 +140,7 @@ class CheckpointBrowser(QWidget):
     def _fill(self) -> None:
         self._clear()
         shown = self._shown()
+        self._scroll.setVisible(bool(shown))  # what is told instead stands in the middle then
         if not self.entries:
             self._tell(self.tr("No checkpoints yet. Train an agent, or import a model: what was learned appears here."))
             return
@@ -154,7 +161,7 @@ class CheckpointBrowser(QWidget):
         grid.setContentsMargins(0, 4, 0, 8)
         title = QLabel(env_id or self.tr("unknown environment"))
         title.setProperty("role", "section")
-        columns = self._columns()
+        columns = self._shown_columns = self._columns()
         grid.addWidget(title, 0, 0, 1, columns)
         theme = self._cockpit.themes.theme
         for number, entry in enumerate(entries):
@@ -163,13 +170,12 @@ class CheckpointBrowser(QWidget):
             card.set_selected(str(entry.path) == self._chosen)
             self.cards.append(card)
             grid.addWidget(card, 1 + number // columns, number % columns)
-        grid.setColumnStretch(columns, 1)
+        for column in range(columns):
+            grid.setColumnStretch(column, 1)
         return box
 
     def _columns(self) -> int:
-        viewport = self._scroll.viewport()
-        width = viewport.width() if viewport is not None else CARD_WIDTH
-        return max(1, width // (CARD_WIDTH + 10))
+        return max(1, (self.width() - _BESIDE_CARDS) // (CARD_WIDTH + 10))
 
     def _clear(self) -> None:
         self.cards = []
@@ -180,9 +186,8 @@ class CheckpointBrowser(QWidget):
                 widget.deleteLater()
 
     def resizeEvent(self, event: QResizeEvent | None) -> None:
-        before = self._columns()
         super().resizeEvent(event)
-        if self.cards and self._columns() != before:
+        if self.cards and self._columns() != self._shown_columns:
             self._fill()
 
     def choose(self, entry: CheckpointEntry) -> None:

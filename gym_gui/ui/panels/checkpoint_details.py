@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from PyQt6.QtCore import Qt, pyqtSignal
-from PyQt6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QPushButton, QSpinBox, QVBoxLayout, QWidget
+from PyQt6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QSpinBox, QVBoxLayout, QWidget
 
 from gym_gui.services.checkpoints import evaluations
 from gym_gui.services.checkpoints.entry import CheckpointEntry
 from gym_gui.services.checkpoints.use import capabilities
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.evaluation_job import EvaluationJob
-from gym_gui.ui.forms.styling import set_style_property
+from gym_gui.ui.styling import set_style_property
 from gym_gui.ui.widgets.checkpoint_card import facts_text, score_text
+from gym_gui.ui.widgets.snackbar import Notice
 from gym_gui.ui.widgets.sparkline import Histogram
 
 
@@ -38,7 +39,8 @@ class CheckpointDetails(QFrame):
         self.told.setWordWrap(True)
         self.episodes = QSpinBox()
         self.episodes.setRange(1, 10_000)
-        self.episodes.setValue(int(cockpit.preferences.get("checkpoints.episodes", 100)))
+        kept = cockpit.preferences.get("checkpoints.episodes", 100)
+        self.episodes.setValue(min(max(int(kept), 1), self.episodes.maximum()))
         self.episodes.setToolTip(self.tr("How many episodes to play"))
         self.episodes.setAccessibleName(self.tr("Episodes"))
         self.evaluate = self._button(
@@ -54,20 +56,17 @@ class CheckpointDetails(QFrame):
         self.resume.clicked.connect(lambda: self.resume_requested.emit(self.entry))
         theme = cockpit.themes.theme
         self.histogram = Histogram(theme.colour("accent"), theme.colour("muted"))
-        buttons = QHBoxLayout()
-        for widget in (self.episodes, self.evaluate, self.warm_start, self.resume):
-            buttons.addWidget(widget)
-        buttons.addStretch(1)
-        left = QVBoxLayout()
-        left.addWidget(self._title)
-        left.addWidget(self._facts)
-        left.addLayout(buttons)
-        left.addWidget(self.told)
-        layout = QGridLayout(self)
-        layout.addLayout(left, 0, 0)
-        layout.addWidget(self.histogram, 0, 1)
-        layout.setColumnStretch(0, 3)
-        layout.setColumnStretch(1, 2)
+        buttons = QGridLayout()
+        for number, widget in enumerate((self.episodes, self.evaluate, self.warm_start, self.resume)):
+            buttons.addWidget(widget, number // 2, number % 2)
+            buttons.setColumnStretch(number % 2, 1)
+        # One below the other: beside each other they would widen the left side at the stage's cost.
+        layout = QVBoxLayout(self)
+        layout.addWidget(self._title)
+        layout.addWidget(self._facts)
+        layout.addLayout(buttons)
+        layout.addWidget(self.told)
+        layout.addWidget(self.histogram)
 
     def _button(self, text: str, tooltip: str) -> QPushButton:
         button = QPushButton(text)
@@ -87,7 +86,8 @@ class CheckpointDetails(QFrame):
         self.histogram.show_values([])
         damaged = entry.integrity.state == "damaged"
         self._tell(entry.integrity.reason if damaged else "", "error" if damaged else "")
-        self._cockpit.bridge.in_background(lambda: evaluations.kept(entry), self._show_kept, owner=self)
+        show = lambda kept: self._show_kept(entry, kept)  # noqa: E731
+        self._cockpit.bridge.in_background(lambda: evaluations.kept(entry), show, owner=self)
 
     def close_panel(self) -> None:
         if self.job is not None:
@@ -96,9 +96,12 @@ class CheckpointDetails(QFrame):
     def _enable(self, button: QPushButton, able: bool) -> None:
         button.setEnabled(able)
 
-    def _show_kept(self, kept: list[dict[str, Any]]) -> None:
-        if self.job is None and kept and self.entry is not None:
+    def _show_kept(self, entry: CheckpointEntry, kept: list[dict[str, Any]]) -> None:
+        if kept and entry is self.entry and not self._is_about_shown(self.job):
             self._show_result(kept[-1])
+
+    def _is_about_shown(self, job: EvaluationJob | None) -> bool:
+        return job is not None and self.entry is not None and job.entry.path == self.entry.path
 
     # ---- evaluating ----------------------------------------------------------------------------------------------
 
@@ -110,26 +113,34 @@ class CheckpointDetails(QFrame):
             return
         self._cockpit.preferences.put("checkpoints.episodes", self.episodes.value())
         job = self.job = EvaluationJob(self._cockpit.bridge, self.entry, self.episodes.value(), seed=7, parent=self)
-        job.progressed.connect(self._progressed)
-        job.done.connect(self._done)
-        job.failed.connect(self._failed)
+        job.progressed.connect(lambda returns: self._progressed(job, returns))
+        job.done.connect(lambda result: self._done(job, result))
+        job.failed.connect(lambda sentence: self._failed(job, sentence))
         self.evaluate.setText(self.tr("Stop"))
         self._tell(self.tr("Starting the evaluation…"))
         job.start()
 
-    def _progressed(self, returns: list[float]) -> None:
+    def _progressed(self, job: EvaluationJob, returns: list[float]) -> None:
+        if not self._is_about_shown(job):
+            return
         self.histogram.show_values(returns)
         mean = sum(returns) / len(returns)
         words = self.tr("{done} of {all} episodes, mean return {mean}")
-        self._tell(words.format(done=len(returns), all=self.episodes.value(), mean=f"{mean:,.4g}"))
+        self._tell(words.format(done=len(returns), all=job.episodes, mean=f"{mean:,.4g}"))
 
-    def _done(self, result: dict[str, Any]) -> None:
+    def _done(self, job: EvaluationJob, result: dict[str, Any]) -> None:
         self._end_job()
-        self._show_result(result)
+        if self._is_about_shown(job):
+            self._show_result(result)
+        else:
+            self._cockpit.notify(Notice(self.tr("{id} was evaluated.").format(id=job.entry.id), "good"))
 
-    def _failed(self, sentence: str) -> None:
+    def _failed(self, job: EvaluationJob, sentence: str) -> None:
         self._end_job()
-        self._tell(sentence, "error")
+        if self._is_about_shown(job):
+            self._tell(sentence, "error")
+        else:
+            self._cockpit.notify(Notice(f"{job.entry.id}: {sentence}", "error"))
 
     def _end_job(self) -> None:
         if self.job is not None:

@@ -53,6 +53,7 @@ class DoctorPanel(QWidget):
         head.addWidget(self._summary, 1)
         head.addWidget(self._again)
         self._rows = QVBoxLayout()
+        self._rows.setContentsMargins(0, 0, 8, 0)
         self._rows.addStretch(1)
         inside = QWidget()
         inside.setLayout(self._rows)
@@ -71,11 +72,19 @@ class DoctorPanel(QWidget):
         self._output.hide()
         self._cancel.hide()
         layout = QVBoxLayout(self)
+        layout.setContentsMargins(12, 8, 6, 8)
         layout.addLayout(head)
         layout.addWidget(scroll, 1)
         layout.addWidget(self._output)
         layout.addWidget(self._cancel, 0, Qt.AlignmentFlag.AlignRight)
         cockpit.themes.changed.connect(lambda _: self._fill())
+        cockpit.bridge.connection_changed.connect(lambda _: self._connection_changed())
+
+    def _connection_changed(self) -> None:
+        """What was found out about the daemon before is not true any more."""
+        self._asked = False
+        if self.isVisible():
+            self.check()
 
     def showEvent(self, event: QShowEvent | None) -> None:
         super().showEvent(event)

@@ -20,7 +20,7 @@ from PyQt6.QtWidgets import (
 
 from gym_gui.services.checkpoints.use import import_file, import_name
 from gym_gui.ui.context import Cockpit
-from gym_gui.ui.forms.styling import set_style_property
+from gym_gui.ui.styling import set_style_property
 from mosaic_protocol.worker_manifest import discover
 
 
@@ -55,6 +55,7 @@ class ImportPanel(QFrame):
         row.addWidget(self.file, 1)
         row.addWidget(browse)
         form = QFormLayout(self)
+        form.setContentsMargins(12, 10, 12, 10)
         form.addRow(self.tr("File"), row)
         form.addRow(self.tr("Algorithm"), self.algo)
         form.addRow(self.tr("Environment"), self.env_id)

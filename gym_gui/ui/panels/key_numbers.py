@@ -61,13 +61,17 @@ def description(run: pb.Run) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def situation(run: pb.Run) -> tuple[str, str]:
-    """A sentence about where the run is, and its kind: "", "good", "warning" or "error"."""
+def situation(run: pb.Run, place_in_line: int = 0) -> tuple[str, str]:
+    """A sentence about where the run is, and its kind: "", "good", "warning" or "error".
+
+    ``place_in_line`` of a run that waits, where it is known better than by the run: it is not told when others leave.
+    """
     if is_over(run):
         kind = {Outcome.COMPLETED.value: "good", Outcome.CANCELED.value: ""}.get(run.outcome, "error")
         return _sentence(run.reason or run.outcome), kind
     if run.state == RunState.INIT:
-        place = f"{ordinal(run.queue_position)} in line" if run.queue_position else "about to start"
+        number = place_in_line or run.queue_position
+        place = f"{ordinal(number)} in line" if number else "about to start"
         return f"Waits for its turn: {place}.", ""
     if run.state in (RunState.HSHK, RunState.RDY):
         return "The worker starts.", ""

@@ -194,7 +194,8 @@ class RunsPanel(QWidget):
         self.filters.show_counts(order.counts)
         matching, known = order.matching(), len(order.rows)
         selected = len(self._cockpit.selection.ids)
-        text = self.tr("{count} of {all}") if matching != known else self.tr("{all} runs")
+        whole = self.tr("1 run") if known == 1 else self.tr("{all} runs")
+        text = self.tr("{count} of {all}") if matching != known else whole
         text = text.format(count=f"{matching:,}", all=f"{known:,}") if known else ""
         if selected > 1:
             text = self.tr("{selected} selected, {text}").format(selected=f"{selected:,}", text=text)
@@ -211,10 +212,8 @@ class RunsPanel(QWidget):
             self.empty.tell(self.tr("Waiting for the trainer daemon"), self._cockpit.bridge.connection.sentence)
         else:
             offered = self.receivers(self.train_requested) > 0
-            text = self.tr(
-                "Choose an algorithm and an environment, and press Launch. PPO on CartPole learns in a minute."
-            )
-            self.empty.tell(self.tr("Train your first agent"), text, self.tr("Train a new agent") if offered else "")
+            text = self.tr("What you launch is listed here, and runs on when the cockpit is closed.")
+            self.empty.tell(self.tr("No runs yet"), text, self.tr("Train a new agent") if offered else "")
 
     def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
         if event is not None and event.type() in (QEvent.Type.FocusIn, QEvent.Type.FocusOut):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from PyQt6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
+from PyQt6.QtCore import Qt
+from PyQt6.QtWidgets import QFrame, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.panels.stage_compared import ComparedRuns
 from gym_gui.ui.panels.stage_empty import EmptyStage
 from gym_gui.ui.panels.stage_headline import RunHeadline
+
+_LEAST_WIDTH, _LEAST_HEIGHT = 260, 160
 
 
 class Stage(QWidget):
@@ -27,9 +30,16 @@ class Stage(QWidget):
         self.pages = QStackedWidget()
         for page in (self.empty, self.headline, self.compared):
             self.pages.addWidget(page)
+        # On a small screen the stage is what gives way: it scrolls, and the docks keep the room that they need.
+        scroll = QScrollArea()
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        scroll.setWidget(self.pages)
+        self.setMinimumSize(_LEAST_WIDTH, _LEAST_HEIGHT)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.pages)
+        layout.addWidget(scroll)
         cockpit.selection.changed.connect(lambda _: self._follow())
         cockpit.runs.changed.connect(self._runs_changed)
         self._follow()

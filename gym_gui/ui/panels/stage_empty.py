@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PyQt6.QtCore import Qt
-from PyQt6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PyQt6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.icons import icon
@@ -31,11 +31,6 @@ class EmptyStage(QWidget):
         self.newest.setToolTip(self.tr("Select the run that was submitted last; nothing happens to it"))
         self.newest.clicked.connect(self._select_newest)
         self.next_actions = ActionButtons(cockpit.commands, _NEXT_STEPS)
-        buttons = QHBoxLayout()
-        buttons.addStretch(1)
-        buttons.addWidget(self.newest)
-        buttons.addWidget(self.next_actions)
-        buttons.addStretch(1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(40, 20, 40, 20)
         layout.setSpacing(12)
@@ -44,7 +39,9 @@ class EmptyStage(QWidget):
             label.setAlignment(Qt.AlignmentFlag.AlignCenter)
             layout.addWidget(label)
         layout.addSpacing(6)
-        layout.addLayout(buttons)
+        # One below the other: side by side they would take width from the docks.
+        for widget in (self.newest, self.next_actions):
+            layout.addWidget(widget, 0, Qt.AlignmentFlag.AlignHCenter)
         layout.addStretch(3)
         self._dress(cockpit.themes.theme)
         cockpit.themes.changed.connect(self._dress)

@@ -12,13 +12,16 @@ from gym_gui.services.run_words import RETURN_TAG, is_over, state_word
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.metrics_store import MetricsStore
 from gym_gui.ui.models.run_rows import RunRow
+from gym_gui.ui.models.waiting_line import in_line
 from gym_gui.ui.panels.key_numbers import RECENT, description, key_numbers, situation
 from gym_gui.ui.plots.big_plot import BigPlot
 from gym_gui.ui.plots.run_curves import curves_of, shown_run
+from gym_gui.ui.styling import set_style_property
 from gym_gui.ui.widgets.action_buttons import ActionButtons
 from gym_gui.ui.widgets.elided_label import ElidedLabel
-from gym_gui.ui.widgets.restyle import restyle
 from gym_gui.ui.widgets.status_badge import StatusBadge
+from mosaic_protocol.proto import trainer_pb2 as pb
+from mosaic_protocol.states import RunState
 
 _TICK_MILLISECONDS = 500
 _NARROW = 560
@@ -160,12 +163,10 @@ class RunHeadline(QWidget):
         self.badge.show_state(state_word(run))
         self.about.setText(description(run))
         self.next_actions.offer(_AFTERWARDS if is_over(run) else _WHILE_IT_LIVES)
-        text, kind = situation(run)
+        text, kind = situation(run, self._place_in_line(run))
         self.sentence.setText(text)
         self.sentence.setVisible(bool(text))
-        if self.sentence.property("role") != (kind or "muted"):
-            self.sentence.setProperty("role", kind or "muted")
-            restyle(self.sentence)
+        set_style_property(self.sentence, "role", kind or "muted")
         nothing = self.tr("this run recorded no numbers") if is_over(run) else self.tr("waiting for the first numbers")
         self.plot.explain_nothing(nothing)
         metrics = self._store.metrics(run.run_id)
@@ -174,6 +175,10 @@ class RunHeadline(QWidget):
             shown = shown_run(run.run_id, run.name, run.algo, run.env_id, run.config_json, colour, metrics)
             self.plot.set_curves(curves_of([shown], together=False))
         self._tell_numbers()
+
+    def _place_in_line(self, run: pb.Run) -> int:
+        waiting = [one.run_id for one in in_line(self._cockpit.runs)] if run.state == RunState.INIT else []
+        return waiting.index(run.run_id) + 1 if run.run_id in waiting else 0
 
     def _tell_numbers(self) -> None:
         if self._row is None:

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from PyQt6.QtCore import QEvent, QObject, Qt, QTimer, pyqtSignal
-from PyQt6.QtGui import QShowEvent
+from PyQt6.QtCore import Qt, QTimer, pyqtSignal
 from PyQt6.QtWidgets import QHBoxLayout, QLabel, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
 from gym_gui.services.worker_queries import WorkerQueries
 from gym_gui.ui.bridge import ConnectionState
 from gym_gui.ui.context import Cockpit
-from gym_gui.ui.forms.styling import tell
 from gym_gui.ui.forms.train_form import TrainForm
 from gym_gui.ui.icons import icon
 from gym_gui.ui.panels.train_commands import add_train_commands
 from gym_gui.ui.presenters.workers.registry import PresenterRegistry, default_presenters
+from gym_gui.ui.styling import tell
 from gym_gui.ui.theme import Theme
 from gym_gui.ui.widgets.empty_page import EmptyPage
 from gym_gui.ui.widgets.preset_bar import PresetBar
@@ -310,18 +309,13 @@ class TrainDock(QWidget):
 
     # ---- end -----------------------------------------------------------------------------------------------------
 
-    def showEvent(self, event: QShowEvent | None) -> None:
-        super().showEvent(event)
-        window = self.window()
-        if window is not None:
-            window.removeEventFilter(self)
-            window.installEventFilter(self)
-
-    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
-        if event is not None and event.type() == QEvent.Type.Close and watched is self.window():
-            self._retry.stop()
-            self.queries.stop()  # nobody waits for the answers any more, and the bridge would
-        return super().eventFilter(watched, event)
+    def close_panel(self) -> None:
+        """End what is under way in the background: nobody waits for the answers any more, and the bridge would."""
+        self._retry.stop()
+        self.queries.stop()
+        close = getattr(self.trained, "close_panel", None)
+        if close is not None:
+            close()
 
     def setFocus(self, reason: Qt.FocusReason = Qt.FocusReason.OtherFocusReason) -> None:
         self.mode.buttons[self.mode.choice].setFocus(reason)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PyQt6.QtCore import QTimer
+from PyQt6.QtCore import QSize, QTimer
 from PyQt6.QtGui import QHideEvent, QShowEvent
 from PyQt6.QtWidgets import QVBoxLayout, QWidget
 
@@ -65,6 +65,10 @@ class BigPlot(QWidget):
         card.plot.cursor_moved.connect(lambda x: card.plot.show_cursor(x, readout=True))
         self._layout.addWidget(card)
         return card
+
+    def sizeHint(self) -> QSize:
+        """Modest, though it takes all there is: what scrolls around it would scroll for pyqtgraph's own wish."""
+        return self.minimumSizeHint()
 
     def showEvent(self, event: QShowEvent | None) -> None:
         super().showEvent(event)

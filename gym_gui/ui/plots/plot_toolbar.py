@@ -158,7 +158,8 @@ class PlotToolbar(QWidget):
         kept = self._preferences.get(_PREFERENCE, {})
         with QSignalBlocker(self):
             smoothing = kept.get("smoothing", _FIRST_SMOOTHING)
-            self.smoothing.setValue(smoothing if isinstance(smoothing, int) else _FIRST_SMOOTHING)
+            fits = isinstance(smoothing, int) and self.smoothing.minimum() <= smoothing <= self.smoothing.maximum()
+            self.smoothing.setValue(smoothing if fits else _FIRST_SMOOTHING)
             self.horizontal.choose(str(kept.get("x", "step")))
             for button, name in ((self.log_x, "log_x"), (self.log_y, "log_y"), (self.seeds, "together")):
                 button.setChecked(kept.get(name) is True)

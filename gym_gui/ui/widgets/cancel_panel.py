@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from PyQt6.QtCore import Qt, pyqtSignal
 from PyQt6.QtGui import QKeyEvent
-from PyQt6.QtWidgets import QFrame, QHBoxLayout, QLabel, QLineEdit, QPushButton, QWidget
+from PyQt6.QtWidgets import QFrame, QGridLayout, QLabel, QLineEdit, QPushButton, QWidget
 
 _LONGEST_REASON = 500
 
@@ -36,12 +36,13 @@ class CancelPanel(QFrame):
         self.keep.setProperty("kind", "flat")
         self.keep.setToolTip(self.tr("Close this and change nothing"))
         self.keep.clicked.connect(self.close_panel)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(12, 6, 8, 6)
-        layout.addWidget(self._question)
-        layout.addWidget(self.reason, 1)
-        layout.addWidget(self.confirm)
-        layout.addWidget(self.keep)
+        # The question has a line of its own: a reason needs room to be read.
+        layout = QGridLayout(self)
+        layout.setContentsMargins(12, 8, 8, 8)
+        layout.addWidget(self._question, 0, 0, 1, 3)
+        for column, widget in enumerate((self.reason, self.confirm, self.keep)):
+            layout.addWidget(widget, 1, column)
+        layout.setColumnStretch(0, 1)
         self.hide()
 
     def ask(self, run_ids: Sequence[str], names: Sequence[str]) -> None:

@@ -10,11 +10,11 @@ from PyQt6.QtGui import QKeyEvent, QMouseEvent
 from PyQt6.QtWidgets import QFrame, QGridLayout, QLabel, QWidget
 
 from gym_gui.services.checkpoints.entry import CheckpointEntry
-from gym_gui.ui.forms.styling import set_style_property
+from gym_gui.ui.styling import set_style_property
 from gym_gui.ui.theme import Theme
 from gym_gui.ui.widgets.sparkline import Sparkline
 
-CARD_WIDTH = 232
+CARD_WIDTH = 272
 
 
 class CheckpointCard(QFrame):
@@ -28,7 +28,7 @@ class CheckpointCard(QFrame):
         super().__init__(parent)
         self.entry = entry
         self.setProperty("role", "card")
-        self.setFixedWidth(CARD_WIDTH)
+        self.setMinimumWidth(CARD_WIDTH)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setAccessibleName(f"{entry.algo} {entry.env_id} {entry.id}")

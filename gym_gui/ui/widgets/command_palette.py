@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from PyQt6.QtCore import QEvent, QObject, Qt
-from PyQt6.QtGui import QAction, QKeyEvent
-from PyQt6.QtWidgets import QFrame, QLineEdit, QListWidget, QListWidgetItem, QVBoxLayout, QWidget
+from PyQt6.QtCore import QEvent, QModelIndex, QObject, QSize, Qt
+from PyQt6.QtGui import QAction, QKeyEvent, QPainter, QPalette
+from PyQt6.QtWidgets import (
+    QFrame,
+    QLineEdit,
+    QListWidget,
+    QListWidgetItem,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QVBoxLayout,
+    QWidget,
+)
 
 from gym_gui.ui.commands import Command, Commands
 
-_WIDTH, _MOST_ROWS, _ROW_HEIGHT = 560, 10, 34
+_WIDTH, _MOST_ROWS, _ROW_HEIGHT = 560, 12, 30
+_SHORTCUT = Qt.ItemDataRole.UserRole + 1
 
 
 def matches(query: str, text: str) -> bool:
@@ -35,6 +45,8 @@ class CommandPalette(QFrame):
         self.query.installEventFilter(self)
         self.list = QListWidget()
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.list.setItemDelegate(_WithShortcut(self.list))
+        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.itemClicked.connect(self._do)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(10, 10, 10, 10)
@@ -85,9 +97,22 @@ class CommandPalette(QFrame):
         return super().eventFilter(watched, event)
 
 
+class _WithShortcut(QStyledItemDelegate):
+    """The keys of a command at the right edge, where the eye finds them in one column."""
+
+    def paint(self, painter: QPainter | None, option: QStyleOptionViewItem, index: QModelIndex) -> None:
+        super().paint(painter, option, index)
+        keys = index.data(_SHORTCUT)
+        if painter is not None and keys:
+            painter.setPen(option.palette.color(QPalette.ColorRole.PlaceholderText))
+            place = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+            painter.drawText(option.rect.adjusted(0, 0, -12, 0), place, keys)
+
+
 def _item(command: Command, action: QAction) -> QListWidgetItem:
-    shortcut = f"    {command.shortcut}" if command.shortcut else ""
-    item = QListWidgetItem(f"{command.menu} › {command.title.replace('&', '')}{shortcut}")
+    item = QListWidgetItem(f"{command.menu} › {command.title.replace('&', '')}")
+    item.setSizeHint(QSize(0, _ROW_HEIGHT))
+    item.setData(_SHORTCUT, command.shortcut)
     item.setToolTip(action.toolTip())
     item.setData(Qt.ItemDataRole.UserRole, action)
     if not action.isEnabled():

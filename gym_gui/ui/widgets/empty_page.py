@@ -39,4 +39,5 @@ class EmptyPage(QWidget):
         self.title.setText(title)
         self.text.setText(text)
         self.button.setText(action)
+        self.button.setToolTip(text)
         self.button.setVisible(bool(action))

@@ -38,7 +38,7 @@ class LogBar(QWidget):
         self.next = self._make_step("›", tr("Next place of the words"), backwards=False)
         self.follow = self._make_follow()
         about = _row(self.name, self.badge, None, self.source)
-        tools = _row(self.search, self.found, self.previous, self.next, self.follow)
+        tools = _row(self.search, self.previous, self.next, self.found, None, self.follow)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(FoldingBar(about, tools))

@@ -67,7 +67,8 @@ class RunList(QTableView):
         self._cockpit.themes.changed.connect(self._repaint)
         self.table.about_to_rearrange.connect(self._remember_place)
         self.table.rearranged.connect(self._return_to_place)
-        self.table.rowsAboutToBeRemoved.connect(lambda *_: self._begin_change())
+        # The selection hears of a removal before this list would, and moves on to a neighbour.
+        self.table.about_to_remove.connect(self._begin_change)
         self.table.rowsRemoved.connect(lambda *_: self._end_change())
 
     # ---- selection -----------------------------------------------------------------------------------------------

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from PyQt6.QtCore import QEvent, QObject, Qt, QTimer
-from PyQt6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
+from PyQt6.QtCore import QEvent, QObject, QRect, Qt, QTimer
+from PyQt6.QtWidgets import QFrame, QHBoxLayout, QLabel, QMainWindow, QPushButton, QWidget
 
-from gym_gui.ui.forms.styling import set_style_property
+from gym_gui.ui.styling import set_style_property
 
 _MILLISECONDS = 5000
 _MILLISECONDS_WITH_ACTION = 10000
 _MARGIN = 16
-_MOST_WIDTH = 720
+_MOST_WIDTH, _LEAST_COLUMN = 720, 380
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,14 @@ class Notice:
 
 
 class Snackbar(QFrame):
-    """Shows notices one after the other over the lower edge of its parent. Never takes the focus."""
+    """Shows notices one after the other over the lower edge of its parent. Never takes the focus.
+
+    In a main window it keeps to the column below the stage: the buttons of the docks beside it stay free.
+    """
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self.setProperty("role", "banner")
+        self.setProperty("role", "floating")
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._waiting: list[Notice] = []
         self._label = QLabel()
@@ -39,8 +42,10 @@ class Snackbar(QFrame):
         self._button = QPushButton()
         self._button.setProperty("kind", "flat")
         self._button.clicked.connect(self._act)
+        self._button.hide()
         self._close = QPushButton(self.tr("Dismiss"))
         self._close.setProperty("kind", "flat")
+        self._close.setToolTip(self.tr("Put this notice away; nothing else happens"))
         self._close.clicked.connect(self._next)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(14, 8, 8, 8)
@@ -74,6 +79,7 @@ class Snackbar(QFrame):
         set_style_property(self._label, "role", role)
         self._label.setText(self.current.text)
         self._button.setText(self.current.action)
+        self._button.setToolTip(f"{self.current.action}: {self.current.text}")
         self._button.setVisible(bool(self.current.action))
         self._place()
         self.show()
@@ -90,12 +96,20 @@ class Snackbar(QFrame):
         parent = self.parentWidget()
         if parent is None:
             return
-        width = min(_MOST_WIDTH, parent.width() - 2 * _MARGIN)
+        column = _middle(parent)
+        width = min(_MOST_WIDTH, column.width() - 2 * _MARGIN)
         self.setFixedWidth(width)
         self.adjustSize()
-        self.move((parent.width() - width) // 2, parent.height() - self.height() - 3 * _MARGIN)
+        self.move(column.center().x() - width // 2, parent.height() - self.height() - 3 * _MARGIN)
 
     def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
         if event is not None and event.type() == QEvent.Type.Resize and self.isVisible():
             self._place()
         return super().eventFilter(watched, event)
+
+
+def _middle(parent: QWidget) -> QRect:
+    """Where across the parent a notice may lie."""
+    stage = parent.centralWidget() if isinstance(parent, QMainWindow) else None
+    wide_enough = stage is not None and stage.isVisible() and stage.width() >= _LEAST_COLUMN
+    return stage.geometry() if stage is not None and wide_enough else parent.rect()

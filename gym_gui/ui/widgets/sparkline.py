@@ -51,12 +51,15 @@ class Histogram(QWidget):
         self._colour, self._muted = colour, muted
         self.values: list[float] = []
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.hide()
 
     def sizeHint(self) -> QSize:
         return QSize(240, 110)
 
     def show_values(self, values: Sequence[float]) -> None:
+        """Takes no room while there is nothing to show."""
         self.values = [value for value in values if math.isfinite(value)]
+        self.setVisible(bool(self.values))
         self.update()
 
     def paintEvent(self, event: QPaintEvent | None) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from PyQt6.QtCore import Qt
-from PyQt6.QtWidgets import QLabel, QStatusBar, QWidget
+from PyQt6.QtWidgets import QLabel, QSizePolicy, QStatusBar, QWidget
 
 from gym_gui.ui.bridge import ConnectionState
-from gym_gui.ui.forms.styling import set_style_property
+from gym_gui.ui.styling import set_style_property
 from mosaic_protocol.proto import trainer_pb2 as pb
 
 
@@ -18,6 +18,8 @@ class StatusLine(QStatusBar):
         self.setSizeGripEnabled(False)
         self._connection = QLabel(self.tr("connecting to the trainer daemon…"))
         self._connection.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        # A long sentence must not widen the window beyond the screen; the tooltip has the whole of it.
+        self._connection.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self._load = QLabel()
         self._machine = QLabel()
         self.addWidget(self._connection, 1)

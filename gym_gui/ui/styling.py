@@ -1,4 +1,4 @@
-"""Having the style sheet look at a widget's properties again."""
+"""Roles of widgets are properties that the style sheet looks at once, when it is told to again here."""
 
 from __future__ import annotations
 
