@@ -189,7 +189,7 @@ def user(training: DaemonProcess, make_cockpit: MakeCockpit, qtbot: QtBot, qapp:
 
 def test_a_first_run_is_set_up_watched_paused_and_finished(user: User, training: DaemonProcess) -> None:
     set_up_ppo_on_cartpole(user)
-    user.fill_form(steps="60k", name="first")
+    user.fill_form(steps="150k", name="first")
     dry_run(user)
     run_id = launch(user, "first")
     stage, metrics = user.part("stage", Stage), user.part("metrics", MetricsPanel)
@@ -199,7 +199,7 @@ def test_a_first_run_is_set_up_watched_paused_and_finished(user: User, training:
     pause_and_resume(user, training, run_id)
     open_tensorboard(user)
     user.see(lambda: user.current.state == "TERM")
-    assert user.current.outcome == "completed" and user.current.last_step >= 60_000
+    assert user.current.outcome == "completed" and user.current.last_step >= 150_000
     assert not user.run_button("pause").isEnabled()
 
 
