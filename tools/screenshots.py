@@ -2,7 +2,8 @@
 
     python -m tools.screenshots [--only NAME ...] [--theme dark|light] [--into DIR]
 
-Nothing is staged: an X server without a screen, a daemon on a data root that is thrown away, short CleanRL runs, and
+Nothing is staged but the checkout's own path, which is shown as ~/mosaic: an X server without a screen, a daemon on a
+data root that is thrown away, short CleanRL runs, and
 the real window. What is started here is ended here. The scenes themselves are in :mod:`tools.screenshot_scenes`.
 """
 
