@@ -159,7 +159,8 @@ def _supervise_by_hand(config: WorkerConfig, plan: ScriptPlan) -> int:
     """The same supervision without a daemon, in a folder of its own."""
     run = RunPaths(Path("runs") / f"{plan.name}__{config.seed}__{time.time_ns() // 10**6}")
     run.outbox.mkdir(parents=True)
-    script = ScriptProcess.start(plan, {"MOSAIC_RUN_DIR": str(run.directory.absolute())})
+    # Our stdout is for lifecycle events, one JSON object a line: what the script prints goes beside it.
+    script = ScriptProcess.start(plan, {"MOSAIC_RUN_DIR": str(run.directory.absolute())}, stdout=2)
     assert script is not None, "only a warm process forks, and this one was started by hand"
     wishes = Wishes()
     manifest = _manifest(run, config, plan)

@@ -33,13 +33,16 @@ class ScriptProcess:
         self.pidfd = os.pidfd_open(pid)
 
     @classmethod
-    def start(cls, plan: ScriptPlan, env: Mapping[str, str]) -> ScriptProcess | None:
-        """Start the script. Returns None in the forked child itself, which then has to become the script."""
+    def start(cls, plan: ScriptPlan, env: Mapping[str, str], *, stdout: int | None = None) -> ScriptProcess | None:
+        """Start the script. Returns None in the forked child itself, which then has to become the script.
+
+        `stdout`: a descriptor that a spawned script prints to, where this process's own is spoken for.
+        """
         ours, theirs = socket.socketpair()
         env = {**env, **plan.environment}
         if is_warm() and plan.python is None:
             return cls._fork(ours, theirs, env)
-        return cls._spawn(plan, ours, theirs, env)
+        return cls._spawn(plan, ours, theirs, env, stdout)
 
     @classmethod
     def _fork(cls, ours: socket.socket, theirs: socket.socket, env: Mapping[str, str]) -> ScriptProcess | None:
@@ -56,12 +59,18 @@ class ScriptProcess:
 
     @classmethod
     def _spawn(
-        cls, plan: ScriptPlan, ours: socket.socket, theirs: socket.socket, env: Mapping[str, str]
+        cls,
+        plan: ScriptPlan,
+        ours: socket.socket,
+        theirs: socket.socket,
+        env: Mapping[str, str],
+        stdout: int | None,
     ) -> ScriptProcess:
         environment = {**os.environ, **env, CONTROL_FD_VARIABLE: str(theirs.fileno())}
         if plan.python is not None:
             environment = apart(environment)
-        child = subprocess.Popen([*_command(plan), *plan.arguments], env=environment, pass_fds=[theirs.fileno()])
+        command = [*_command(plan), *plan.arguments]
+        child = subprocess.Popen(command, env=environment, pass_fds=[theirs.fileno()], stdout=stdout)
         theirs.close()
         return cls(child.pid, ours, child)
 

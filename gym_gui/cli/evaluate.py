@@ -129,8 +129,7 @@ def _kept(entry: CheckpointEntry, result: dict[str, Any]) -> dict[str, Any]:
     """The result with what it is about, written down unless it is empty or the disk refuses."""
     from gym_gui.services.checkpoints import evaluations
 
-    about = {"checkpoint": entry.id, "path": str(entry.path), "trained_on": entry.env_id}
-    whole = {**about, **{name: value for name, value in result.items() if name != "at"}}
+    whole = evaluations.described(entry, result)
     if not any(one["episodes"] for one in result["results"].values()):
         return {**whole, "file": None}
     try:

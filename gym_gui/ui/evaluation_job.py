@@ -59,7 +59,7 @@ class EvaluationJob(QObject):
                 elif message.get("at") == "result":
                     result = message
         if result is not None:
-            evaluations.keep(self.entry, {"checkpoint": self.entry.id, **result})
+            evaluations.keep(self.entry, evaluations.described(self.entry, result))
         return result
 
     def _progress(self, returns: list[float]) -> None:

@@ -23,6 +23,12 @@ def new_name(entry: CheckpointEntry, suffix: str) -> Path:
     return directory_for(entry) / f"{entry.path.name}--{stamp}-{uuid.uuid4().hex[:6]}{suffix}"
 
 
+def described(entry: CheckpointEntry, result: dict[str, Any]) -> dict[str, Any]:
+    """A worker's result with what it is about."""
+    about = {"checkpoint": entry.id, "path": str(entry.path), "trained_on": entry.env_id}
+    return {**about, **{name: value for name, value in result.items() if name != "at"}}
+
+
 def keep(entry: CheckpointEntry, result: dict[str, Any]) -> Path:
     """Write a result, whole or not at all; its file. Raises OSError."""
     file = new_name(entry, ".json")
