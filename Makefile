@@ -29,7 +29,7 @@ check: setup-dev ## lint, formatting, types, import rules, freshness of the gene
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/generate_proto.py --check
 
-bench: setup ## run the benchmarks
+bench: setup-dev ## run the benchmarks
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 coverage-matrix: setup-dev ## run every algorithm briefly through the daemon and write docs/coverage.md

@@ -28,11 +28,14 @@ NAMES = (
     "start_latency",
     "scripts_versus_upstream",
     "learning",
+    "learning_from_a_teacher",
+    "learning_pong",
     "checkpoint_cost",
     "registry_speed",
     "idle_daemon",
     "cockpit_runs_table",
     "cockpit_streaming",
+    "cockpit_memory",
 )
 RESULTS = Path(__file__).with_name("RESULTS.md")
 KEPT = Path(__file__).with_name("results")

@@ -17,7 +17,8 @@ SCRATCH = ROOT / "var" / "benchmarks"
 """On the disk that MOSAIC would use: in a memory file system a durable write costs nothing."""
 
 _SAMPLE_SECONDS = 0.02
-_BUSY_LOAD = 0.5
+_BUSY_CORES = 0.25
+_LOOK_SECONDS = 2.0
 
 
 def description() -> dict[str, str]:
@@ -37,8 +38,16 @@ def load() -> str:
 
 
 def is_busy() -> bool:
-    """Whether others use the machine. Ask before measuring, which is work too."""
-    return os.getloadavg()[0] > _BUSY_LOAD
+    """Whether others use the machine now; load averages remember minutes. Ask before measuring, which is work too."""
+    before = _busy_seconds()
+    time.sleep(_LOOK_SECONDS)
+    return _busy_seconds() - before > _BUSY_CORES * _LOOK_SECONDS
+
+
+def _busy_seconds() -> float:
+    """CPU time that all processes used since the machine was started."""
+    user, nice, system, _idle, _waiting, *interrupts = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    return sum(map(int, (user, nice, system, *interrupts[:2]))) / os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(pid: int) -> float:

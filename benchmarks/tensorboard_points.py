@@ -1,4 +1,5 @@
-"""When a training script logged which step, from its TensorBoard events: the same evidence however it was started."""
+"""What a training script logged, when and at which step, from its TensorBoard events: the same evidence however it was
+started."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from benchmarks.daemon import BenchmarkError
 class Point(NamedTuple):
     step: int
     wall_time: float
+    value: float
 
 
 def logged_points(folder: Path, tag: str = "charts/SPS") -> list[Point]:
@@ -28,5 +30,6 @@ def _points_in(path: Path, tag: str) -> Iterator[Point]:
 
     for record in RawEventFileLoader(str(path)).Load():
         event = Event.FromString(record)
-        if any(value.tag == tag for value in event.summary.value):
-            yield Point(event.step, event.wall_time)
+        for found in event.summary.value:
+            if found.tag == tag:
+                yield Point(event.step, event.wall_time, found.simple_value)

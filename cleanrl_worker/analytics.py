@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cleanrl_worker.config import ScriptPlan, WorkerConfig
+from cleanrl_worker.config import WorkerConfig
+from cleanrl_worker.script_plan import ScriptPlan
 from cleanrl_worker.tools.extras import applied_sets
 from mosaic_protocol.paths import RunPaths
 from mosaic_protocol.run_manifest import refresh_manifest

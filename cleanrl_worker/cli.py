@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from cleanrl_worker.analytics import AnalyticsManifest
-from cleanrl_worker.config import ConfigError, ScriptPlan, WorkerConfig
+from cleanrl_worker.config import ConfigError, WorkerConfig
 from cleanrl_worker.foreign_environment import environment_for
 from cleanrl_worker.harness.capabilities import as_json as capabilities_as_json
 from cleanrl_worker.launcher import become_script, leave
 from cleanrl_worker.runtime import CleanRLWorkerRuntime, Wishes
+from cleanrl_worker.script_plan import ScriptPlan
 from cleanrl_worker.script_process import ScriptProcess
 from cleanrl_worker.telemetry import SessionEmitter, StdoutEmitter
 from mosaic_protocol.flag_words import FlagWordError, split_flags

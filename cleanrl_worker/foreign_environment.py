@@ -7,8 +7,9 @@ import json
 import os
 import subprocess
 
-from cleanrl_worker.config import ConfigError, ScriptPlan
+from cleanrl_worker.config import ConfigError
 from cleanrl_worker.foreign_python import apart, module_command
+from cleanrl_worker.script_plan import ScriptPlan
 
 _PATIENCE_SECONDS = 60.0
 _OTHER_NAMES = frozenset({"envpool", "procgen", "pettingzoo", "isaacgym", "isaacgymenvs"})

@@ -15,9 +15,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from cleanrl_worker.config import ScriptPlan
 from cleanrl_worker.control import CONTROL_FD_VARIABLE
 from cleanrl_worker.foreign_python import apart, module_command
+from cleanrl_worker.script_plan import ScriptPlan
 from mosaic_protocol.fork_server import is_warm
 
 

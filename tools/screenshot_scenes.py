@@ -13,13 +13,13 @@ from PyQt6.QtWidgets import QPlainTextEdit, QWidget
 from gym_gui.services.run_request import RunRequest
 from gym_gui.services.trainer.client import TrainerClient
 from gym_gui.ui.app import CockpitApp
-from gym_gui.ui.panels.analytics_tabs import TensorBoardTab
 from gym_gui.ui.panels.doctor_panel import DoctorPanel
 from gym_gui.ui.panels.log_drawer import LogDrawer
 from gym_gui.ui.panels.metrics_panel import MetricsPanel
 from gym_gui.ui.panels.run_tabs import RunTabs
 from gym_gui.ui.panels.runs_panel import RunsPanel
 from gym_gui.ui.panels.stage import Stage
+from gym_gui.ui.panels.tensorboard_tab import TensorBoardTab
 from gym_gui.ui.panels.train_dock import TrainDock
 from gym_gui.ui.widgets.cleanrl_train_form import CleanRlTrainForm
 from gym_gui.ui.widgets.snackbar import Snackbar
@@ -264,6 +264,7 @@ class Scenes:
         self.select("ppo-1")
         self.camera.take("runs-busy")
         self.table.grouping.setCurrentIndex(self.table.grouping.findData("algorithm"))
+        self.table.list.scrollToTop()
         self.camera.take("runs-grouped")
         self.table.grouping.setCurrentIndex(0)
         self.select("live")
@@ -298,9 +299,12 @@ class Scenes:
         self.show("doctor")
         panel = self.part(DoctorPanel)
         self.until("the checks", lambda: panel.checks and all("connecting" not in one.detail for one in panel.checks))
+        self._take_checks(panel, "doctor-busy")
+
+    def _take_checks(self, panel: DoctorPanel, name: str) -> None:
         panel.checks = [replace(one, detail=one.detail.replace(str(ROOT), "~/mosaic")) for one in panel.checks]
         self.app.themes.toggle()  # has them drawn again
-        self.camera.take("doctor-busy")
+        self.camera.take(name)
 
     # ---- what was trained ----------------------------------------------------------------------------------------
 
@@ -355,13 +359,17 @@ class Scenes:
         self.window.palette_popup.query.setText("run")
 
     def daemon_away(self) -> None:
-        if not self.camera.wants("daemon-away"):
+        if not self.camera.wants("daemon-away", "doctor-error"):
             return
         if self.runs:
             self.select("live")
         self.cockpit.bridge.call(lambda client: client.shutdown())
         self.until("the daemon to be away", lambda: not self.cockpit.bridge.connection.connected)
         self.camera.take("daemon-away")
+        self.show("doctor")
+        panel = self.part(DoctorPanel)
+        self.until("what is wrong", lambda: any(one.status == "fail" for one in panel.checks))
+        self._take_checks(panel, "doctor-error")
 
     # ---- windows -------------------------------------------------------------------------------------------------
 
@@ -389,7 +397,7 @@ _WITH_RUNS: Sequence[str] = (
 
 def _is_served(tabs: RunTabs) -> Callable[[], bool]:
     def probe() -> bool:
-        return any(tab.browser.isEnabled() for tab in tabs.findChildren(TensorBoardTab))
+        return any(tab.address for tab in tabs.findChildren(TensorBoardTab))
 
     return probe
 

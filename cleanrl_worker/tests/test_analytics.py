@@ -9,7 +9,8 @@ import pytest
 
 from cleanrl_worker import analytics
 from cleanrl_worker.analytics import AnalyticsManifest
-from cleanrl_worker.config import ScriptPlan, WorkerConfig
+from cleanrl_worker.config import WorkerConfig
+from cleanrl_worker.script_plan import ScriptPlan
 from mosaic_protocol.paths import RunPaths
 from mosaic_protocol.run_manifest import read_manifest, refresh_manifest
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from cleanrl_worker import config
-from cleanrl_worker.config import ConfigError, ScriptPlan, WorkerConfig
+from cleanrl_worker import script_plan
+from cleanrl_worker.config import ConfigError, WorkerConfig
+from cleanrl_worker.script_plan import ScriptPlan
 
 WORKER_CONFIG: dict[str, Any] = {
     "run_id": "r1",
@@ -349,7 +350,7 @@ def test_checkpoints_are_kept_or_turned_off_as_the_run_config_says() -> None:
 
 def test_a_set_of_extras_that_is_missing_is_told_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
     planned(extras={"requirements": ["base", "atari"]})
-    monkeypatch.setitem(config._MODULE_OF_SET, "box2d", "no_such_module_here")
+    monkeypatch.setitem(script_plan._MODULE_OF_SET, "box2d", "no_such_module_here")
     with pytest.raises(ConfigError, match="install_extras --set box2d"):
         planned(extras={"requirements": ["box2d"]})
     with pytest.raises(ConfigError, match="there is no set of extras 'atary'; did you mean 'atari'"):

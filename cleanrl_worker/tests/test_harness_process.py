@@ -14,8 +14,9 @@ import torch
 from cleanrl_worker import checkpoints
 from cleanrl_worker import runtime as runtime_module
 from cleanrl_worker.analytics import AnalyticsManifest
-from cleanrl_worker.config import ConfigError, ScriptPlan, WorkerConfig
+from cleanrl_worker.config import ConfigError, WorkerConfig
 from cleanrl_worker.runtime import CleanRLWorkerRuntime
+from cleanrl_worker.script_plan import ScriptPlan
 from cleanrl_worker.script_process import ScriptProcess
 from cleanrl_worker.tests.test_runtime import Ear, output_in_files
 from mosaic_protocol.outbox import OutboxReader

@@ -15,8 +15,9 @@ import pytest
 
 from cleanrl_worker import runtime as runtime_module
 from cleanrl_worker.analytics import AnalyticsManifest
-from cleanrl_worker.config import ScriptPlan, WorkerConfig
+from cleanrl_worker.config import WorkerConfig
 from cleanrl_worker.runtime import CleanRLWorkerRuntime, Wishes
+from cleanrl_worker.script_plan import ScriptPlan
 from cleanrl_worker.script_process import ScriptProcess
 from cleanrl_worker.telemetry import LifecycleEmitter
 from mosaic_protocol.paths import RunPaths

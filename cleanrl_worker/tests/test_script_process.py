@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cleanrl_worker.config import ScriptPlan
+from cleanrl_worker.script_plan import ScriptPlan
 from cleanrl_worker.script_process import ScriptProcess
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -171,7 +171,7 @@ def test_the_pidfd_becomes_readable_at_the_end(start: Callable[..., ScriptProces
 IN_A_WARM_PROCESS = """
 import json, os, sys
 from pathlib import Path
-from cleanrl_worker.config import ScriptPlan
+from cleanrl_worker.script_plan import ScriptPlan
 from cleanrl_worker.launcher import become_script
 from cleanrl_worker.script_process import ScriptProcess
 from mosaic_protocol.fork_server import WARM_FLAG

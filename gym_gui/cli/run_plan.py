@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,7 +57,9 @@ class TrainRequest:
     max_wallclock_minutes: float | None = None
     notes: str = ""
     tags: tuple[str, ...] = ()
+    extras: tuple[str, ...] = ()
     tensorboard: bool = True
+    checkpoints: bool = True
     script_flags: tuple[str, ...] = ()
 
     @property
@@ -124,7 +128,7 @@ def _config(request: TrainRequest, manifest: WorkerManifest, flags: dict[str, Va
         "env_id": request.env_id,
         "seed": request.seed,
         "total_timesteps": request.total_timesteps,
-        "extras": {"algo_params": flags},
+        "extras": {**_extras(request.extras), "algo_params": flags},
     }
     asked = RunRequest(
         worker_type=manifest.type,
@@ -139,8 +143,23 @@ def _config(request: TrainRequest, manifest: WorkerManifest, flags: dict[str, Va
         notes=request.notes,
         tags=tuple(request.tags),
         tensorboard=request.tensorboard,
+        artifacts={} if request.checkpoints else {"checkpoints": {"enabled": False}},
     )
     return asked.config()
+
+
+def _extras(words: Iterable[str]) -> dict[str, Any]:
+    """Settings of the worker's beside the script's flags, each NAME=VALUE; a value is JSON where it can be read so."""
+    found: dict[str, Any] = {}
+    for word in words:
+        name, separator, text = word.partition("=")
+        if not name or not separator or name == "algo_params":
+            raise CliError(f"--extra is given as NAME=VALUE (got {word!r})", ExitCode.REFUSED)
+        try:
+            found[name] = json.loads(text)
+        except ValueError:
+            found[name] = text
+    return found
 
 
 def _default_name(request: TrainRequest) -> str:

@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 @click.option("--max-wallclock-minutes", type=float, metavar="M", help="End the run as timed out after this long.")
 @click.option("--notes", metavar="TEXT", default="", help="Free text to keep with the run.")
 @click.option("--tag", "tags", metavar="T", multiple=True, help="A short text to find the run by; may be repeated.")
+@click.option("--extra", "extras", metavar="NAME=VALUE", multiple=True, help="A setting of the worker's; repeatable.")
 @click.option("--no-tensorboard", is_flag=True, help="Write no TensorBoard files.")
+@click.option("--no-checkpoints", is_flag=True, help="Write no checkpoints; the run cannot be resumed or evaluated.")
 @click.option("--detach", is_flag=True, help="Return once the run is accepted.")
 @click.option("--dry-run", is_flag=True, help="Check everything, tell what would run, start nothing.")
 @click.option("--no-preflight", is_flag=True, help="Do not ask the worker to check the settings first.")
@@ -58,6 +60,7 @@ def train(
     dry_run: bool,
     no_preflight: bool,
     no_tensorboard: bool,
+    no_checkpoints: bool,
     summary: bool,
     as_json: bool,
     **request: Any,
@@ -67,7 +70,7 @@ def train(
     The settings are checked before anything starts. The exit code is the outcome of the run: 0 completed, 1 failed,
     5 canceled, 6 timed out, 7 lost. Ctrl-C stops following, not the run.
     """
-    plan = _plan(TrainRequest(**request, tensorboard=not no_tensorboard))
+    plan = _plan(TrainRequest(**request, tensorboard=not no_tensorboard, checkpoints=not no_checkpoints))
     _place_checkpoints(plan, session)
     found = None if no_preflight else _checked(plan, session)
     if dry_run:

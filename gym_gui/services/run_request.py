@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -110,7 +111,10 @@ def train_command(script: ScriptSettings, request: RunRequest, worker: str = "")
         if settings.get(name) not in (None, ""):
             words += [_option(name), str(settings[name])]
     words += _run_options(request, default_name(script.name, settings.get("env_id"), settings.get("seed") or 0))
-    flags = (settings.get("extras") or {}).get("algo_params") or {}
+    extras = dict(settings.get("extras") or {})
+    flags = extras.pop("algo_params", None) or {}
+    for name, value in extras.items():
+        words += ["--extra", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
     return shlex.join([*words, *(["--", *flag_words(flags)] if flags else [])])
 
 
@@ -125,7 +129,9 @@ def _run_options(request: RunRequest, plain_name: str) -> list[str]:
     ):
         words += [option, str(value)] if value != usual else []
     words += [word for tag in request.tags for word in ("--tag", tag)]
-    return words if request.tensorboard else [*words, "--no-tensorboard"]
+    words += [] if request.tensorboard else ["--no-tensorboard"]
+    keeps = (request.artifacts.get("checkpoints") or {}).get("enabled", True)
+    return words if keeps else [*words, "--no-checkpoints"]
 
 
 def flag_words(flags: Mapping[str, Any]) -> list[str]:

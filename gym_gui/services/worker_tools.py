@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -130,3 +131,24 @@ class WorkerTool:
             raise ToolRefusedError(last)
         ended = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
         raise ToolFailedError(f"{self._what} {ended}: {last}")
+
+
+class ToolHandle:
+    """The tool that one thread has at work, for another one to end; a tool that is yet to start ends as it starts."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tool: WorkerTool | None = None
+        self.stopped = False
+
+    def take(self, tool: WorkerTool) -> None:
+        with self._lock:
+            self._tool = tool
+            if self.stopped:
+                tool.stop()
+
+    def stop(self) -> None:
+        with self._lock:
+            self.stopped = True
+            if self._tool is not None:
+                self._tool.stop()

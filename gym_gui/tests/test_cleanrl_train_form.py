@@ -132,12 +132,14 @@ def typed_on_the_command_line(command: str) -> dict[str, Any]:
     assert (program, verb) == ("mosaic", "train")
     given: dict[str, Any] = train.make_context("train", words, obj=None).params
     asked = {name: given[name] for name in TrainRequest.__dataclass_fields__ if name in given}
-    return make_plan(TrainRequest(**asked, tensorboard=not given["no_tensorboard"]), discover()).config
+    asked |= {"tensorboard": not given["no_tensorboard"], "checkpoints": not given["no_checkpoints"]}
+    return make_plan(TrainRequest(**asked), discover()).config
 
 
 def test_the_command_line_makes_the_same_run_config(tmp_path: Path) -> None:
     params = {"learning_rate": 3e-4, "anneal_lr": False, "num_envs": 8, "ent_coef": -0.5}
-    settings = {"env_id": "CartPole-v1", "seed": 7, "total_timesteps": 2000, "extras": {"algo_params": params}}
+    extras = {"wandb_run_name": "mine", "wandb_use_vpn_proxy": True, "algo_params": params}
+    settings = {"env_id": "CartPole-v1", "seed": 7, "total_timesteps": 2000, "extras": extras}
     script = ScriptSettings(algo="ppo")
     request = RunRequest(
         "cleanrl",
@@ -148,6 +150,7 @@ def test_the_command_line_makes_the_same_run_config(tmp_path: Path) -> None:
         tags=("x", "y z"),
         cpus=2,
         tensorboard=False,
+        artifacts={"checkpoints": {"enabled": False}},
         max_wallclock_minutes=1.5,
     )
     assert typed_on_the_command_line(train_command(script, request)) == request.config()
@@ -424,6 +427,38 @@ def test_nothing_of_the_form_holds_an_api_key(open_form: OpenForm, daemon: Daemo
     assert request.config()["artifacts"]["wandb"] == {"enabled": True}
     assert "WANDB_API_KEY" in form.content.wandb_hint.text()
     assert not any("key" in name for name in form.titles())
+
+
+def test_wandb_s_name_and_proxy_travel_with_a_tracked_run_only(open_form: OpenForm, daemon: DaemonProcess) -> None:
+    _, form = open_form(daemon)
+    wandb = form.content.wandb
+    wandb["wandb_run_name"].put("first try")
+    wandb["wandb_use_vpn_proxy"].put(True)
+    wandb["wandb_https_proxy"].put("http://vpn:8080")
+    assert set(form.request().settings["extras"]) == {"algo_params"}
+    wandb["track"].put(True)
+    config = form.request().config()
+    assert {**config["metadata"]["worker"]["config"]["extras"], "algo_params": None} == {
+        "algo_params": None,
+        "wandb_run_name": "first try",
+        "wandb_use_vpn_proxy": True,
+        "wandb_https_proxy": "http://vpn:8080",
+    }
+    assert "--extra 'wandb_run_name=first try'" in form.preview.command
+    form.put_state({})
+    form.fill_quietly(config)
+    assert form.request().config() == config
+
+
+def test_a_form_that_is_reset_has_the_example_environment_again(open_form: OpenForm, daemon: DaemonProcess) -> None:
+    _, form = open_form(daemon)
+    example, typed = form.environment.env_id, "Acrobot-v1"
+    form.environment.put(typed)
+    before = form.state()
+    form.put_state({})
+    assert form.environment.env_id == example != typed
+    form.put_state(before)
+    assert form.environment.env_id == typed
 
 
 def test_two_columns_only_where_there_is_room(open_form: OpenForm, daemon: DaemonProcess, qtbot: QtBot) -> None:

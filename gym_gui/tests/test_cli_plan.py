@@ -60,7 +60,9 @@ def test_a_plan_holds_a_whole_run_config(found: Discovery) -> None:
         max_wallclock_minutes=1.5,
         notes="two words",
         tags=("a", "b"),
+        extras=("wandb_run_name=first", "wandb_use_vpn_proxy=true"),
         tensorboard=False,
+        checkpoints=False,
         script_flags=("--num-envs", "8"),
     )
     plan = make_plan(request, found)
@@ -70,13 +72,13 @@ def test_a_plan_holds_a_whole_run_config(found: Discovery) -> None:
         "env_id": "Pond-v0",
         "seed": 3,
         "total_timesteps": 500,
-        "extras": {"algo_params": {"num_envs": 8}},
+        "extras": {"wandb_run_name": "first", "wandb_use_vpn_proxy": True, "algo_params": {"num_envs": 8}},
     }
     assert (config.run_name, config.worker.type, config.worker.module) == ("ppo-pond-v0-s3", "deep", "deep_worker.cli")
     assert (config.resources.cpus.requested, config.resources.memory_mb.requested) == (2, 100)
     assert config.schedule.max_wallclock_minutes == 1.5
     assert (config.metadata.notes, config.metadata.tags) == ("two words", ("a", "b"))
-    assert config.artifacts.tensorboard.enabled is False
+    assert (config.artifacts.tensorboard.enabled, config.artifacts.checkpoints.enabled) == (False, False)
 
 
 def test_a_gpu_that_was_asked_for_is_not_optional(found: Discovery) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gym_gui.services.worker_tools import ToolFailedError, ToolRefusedError, WorkerTool
+from gym_gui.services.worker_tools import ToolFailedError, ToolHandle, ToolRefusedError, WorkerTool
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.worker_manifest import load_manifest
 
@@ -102,3 +102,12 @@ time.sleep(1000)
         assert next(messages) == {"ready": True}
         tool.stop()
         assert list(messages) == [{"so": "far"}]
+
+
+def test_a_tool_ends_also_when_it_was_stopped_before_it_was_known(start: Start) -> None:
+    handle = ToolHandle()
+    handle.stop()
+    tool = start("import time; time.sleep(600)")
+    handle.take(tool)
+    with pytest.raises(ToolFailedError, match="killed by signal 15"):
+        said(tool)

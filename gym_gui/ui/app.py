@@ -16,6 +16,7 @@ from gym_gui.ui.main_window import MainWindow
 from gym_gui.ui.parts import Part
 from gym_gui.ui.preferences import FILE_NAME, Preferences
 from gym_gui.ui.theme import Themes
+from gym_gui.ui.web_view import allow_web_views
 from mosaic_protocol.paths import MosaicPaths
 
 
@@ -63,6 +64,7 @@ def _all_parts() -> list[Part]:
 def main(arguments: Sequence[str] | None = None) -> int:
     QApplication.setApplicationName("MOSAIC")
     QApplication.setDesktopFileName("mosaic")
+    allow_web_views()
     app = QApplication(list(arguments or sys.argv) or ["mosaic"])
     cockpit = CockpitApp(app, MosaicPaths.from_environment())
     # Python only sees a signal when it runs; Qt's event loop lets it do so now and then.

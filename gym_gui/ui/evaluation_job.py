@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from typing import Any
 
 from PyQt6.QtCore import QObject, pyqtSignal
@@ -11,6 +10,7 @@ from PyQt6.QtCore import QObject, pyqtSignal
 from gym_gui.services.checkpoints import evaluations
 from gym_gui.services.checkpoints.entry import CheckpointEntry
 from gym_gui.services.checkpoints.use import tool
+from gym_gui.services.worker_tools import ToolHandle
 from gym_gui.ui.bridge import TrainerBridge
 
 
@@ -30,27 +30,19 @@ class EvaluationJob(QObject):
         self.entry, self.episodes = entry, episodes
         self._words = ["--episodes", str(episodes), "--seed", str(seed), "--mode", "deterministic"]
         self._words += ["--parent", str(os.getpid())]
-        self._running: Any = None
-        self._lock = threading.Lock()
-        self._canceled = False
+        self._running = ToolHandle()
 
     def start(self) -> None:
         self._bridge.in_background(self._work, self._conclude, self.failed.emit, owner=self)
 
     def cancel(self) -> None:
-        with self._lock:
-            self._canceled = True
-            if self._running is not None:
-                self._running.stop()
+        self._running.stop()
 
     def _work(self) -> dict[str, Any] | None:
         returns: list[float] = []
         result: dict[str, Any] | None = None
         with tool("evaluate", self.entry, self._bridge.paths, self._words) as running:
-            with self._lock:
-                self._running = running
-                if self._canceled:
-                    running.stop()
+            self._running.take(running)
             for message in running.messages():
                 if message.get("at") == "episode" and message.get("return") is not None:
                     returns.append(float(message["return"]))

@@ -29,6 +29,7 @@ class TensorBoardServer(QObject):
         self._process.setProcessChannelMode(QProcess.ProcessChannelMode.MergedChannels)
         self._process.readyReadStandardOutput.connect(self._read)
         self._process.finished.connect(self._ended)
+        self._process.errorOccurred.connect(self._went_wrong)
         environment = QProcessEnvironment.systemEnvironment()
         environment.insert("PYTHONUNBUFFERED", "1")
         self._process.setProcessEnvironment(environment)
@@ -62,8 +63,14 @@ class TensorBoardServer(QObject):
             self.address = found[0]
             self.ready.emit(self.address)
 
+    def _went_wrong(self, error: QProcess.ProcessError) -> None:
+        if error is QProcess.ProcessError.FailedToStart:  # all others end the process, which is told then
+            self._patience.stop()
+            self.failed.emit(self.tr("TensorBoard could not be started: {why}").format(why=self._process.errorString()))
+
     def _ended(self, status: int) -> None:
         self._patience.stop()
+        self.address = ""
         self.failed.emit(self._explained(status))
 
     def _explained(self, status: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -116,8 +116,15 @@ def imported_before(file: Path, algo: str, env_id: str, paths: MosaicPaths) -> s
     return None
 
 
-def import_file(file: Path, algo: str, env_id: str, name: str, paths: MosaicPaths) -> dict[str, Any]:
-    """Have a worker convert a file; what it says about the checkpoint.
+def import_file(
+    file: Path,
+    algo: str,
+    env_id: str,
+    name: str,
+    paths: MosaicPaths,
+    started: Callable[[WorkerTool], None] = lambda tool: None,
+) -> dict[str, Any]:
+    """Have a worker convert a file; what it says about the checkpoint. ``started`` is handed the tool at work.
 
     Raises CheckpointsError or ToolError, and then nothing is left of it.
     """
@@ -127,6 +134,7 @@ def import_file(file: Path, algo: str, env_id: str, name: str, paths: MosaicPath
     words = [str(file.absolute()), "--algo", algo, "--env-id", env_id, "--destination", str(run.checkpoints)]
     try:
         with WorkerTool(manifest, paths, module, words) as tool:
+            started(tool)
             told = list(tool.messages())
         return told[-1]
     except BaseException:

@@ -245,5 +245,7 @@ def _translate(error: grpc.RpcError) -> ClientError:
     status: grpc.StatusCode = error.code()
     sentence = error.details() or status.name
     if status is grpc.StatusCode.UNAVAILABLE:
-        sentence = f"the trainer daemon cannot be reached ({sentence}): see `mosaic daemon status`"
+        # gRPC wraps the reason in its own words, the outermost first: "failed to connect to all addresses; …: refused".
+        reason = sentence.rsplit(": ", 1)[-1]
+        sentence = f"the trainer daemon cannot be reached ({reason}): see `mosaic daemon status`"
     return _KINDS.get(status, ClientError)(sentence, status.name)

@@ -11,7 +11,8 @@ from pytestqt.qtbot import QtBot
 
 from gym_gui.tests.ui.conftest import MakeCockpit
 from gym_gui.ui.app import CockpitApp
-from gym_gui.ui.panels.analytics_tabs import AnalyticsTabManager, TensorBoardTab
+from gym_gui.ui.panels.analytics_tabs import AnalyticsTabManager
+from gym_gui.ui.panels.tensorboard_tab import TensorBoardTab
 from gym_gui.ui.tensorboard_server import TensorBoardServer
 
 HANG = 120_000
@@ -47,9 +48,10 @@ def test_a_tab_without_data_waits_and_then_shows_a_real_server(
 ) -> None:
     tab.show()
     qtbot.waitUntil(lambda: tab.told.startswith("Not available yet"), timeout=HANG)
-    assert tab.server is None and not tab.browser.isEnabled()
+    assert tab.server is None and not tab.address and tab.message.button.isHidden()
     write_events(run_dir)
-    qtbot.waitUntil(tab.browser.isEnabled, timeout=HANG)
+    qtbot.waitUntil(lambda: bool(tab.address), timeout=HANG)
+    assert tab.is_embedded or (tab.address in tab.told and tab.message.button.text() == "Open in the browser")
     assert tab.server is not None
     with urllib.request.urlopen(tab.server.address, timeout=60) as page:
         assert page.status == 200
@@ -71,6 +73,26 @@ def test_a_server_that_cannot_start_is_told_with_the_way_out(run_dir: Path, qtbo
     with qtbot.waitSignal(server.failed, timeout=HANG) as told:
         server.start()
     assert told.args is not None and "pip install tensorboard" in told.args[0]
+
+
+def test_a_server_whose_program_is_missing_is_told_at_once(run_dir: Path, qtbot: QtBot) -> None:
+    server = TensorBoardServer(run_dir, python="/usr/bin/python3-that-is-not-there")
+    with qtbot.waitSignal(server.failed, timeout=HANG) as told:
+        server.start()
+    assert told.args is not None and "could not be started" in told.args[0]
+
+
+def test_a_server_that_died_can_be_started_again(tab: TensorBoardTab, run_dir: Path, qtbot: QtBot) -> None:
+    write_events(run_dir)
+    tab.show()
+    qtbot.waitUntil(lambda: bool(tab.address), timeout=HANG)
+    assert tab.server is not None
+    first = tab.server
+    first._process.kill()
+    qtbot.waitUntil(lambda: tab.message.button.text() == "Try again", timeout=HANG)
+    tab.message.button.click()
+    qtbot.waitUntil(lambda: bool(tab.address), timeout=HANG)
+    assert tab.server is not first
 
 
 def test_tensorboard_is_among_the_tabs() -> None:

@@ -141,6 +141,23 @@ def test_an_import_that_fails_says_why_where_it_was_asked(
     assert panel.start.isEnabled()
 
 
+def test_an_import_under_way_ends_with_the_panel_and_leaves_nothing(
+    browser: CheckpointBrowser, qtbot: QtBot, tmp_path: Path
+) -> None:
+    model = tmp_path / "model.pt"
+    model.write_bytes(b"no model, but the worker takes its time to find out")
+    browser.show()
+    panel = browser.import_panel
+    panel.show()
+    panel.file.setText(str(model))
+    panel.env_id.setText("CartPole-v1")
+    qtbot.mouseClick(panel.start, Qt.MouseButton.LeftButton)
+    panel.close_panel()
+    qtbot.waitUntil(panel.start.isEnabled, timeout=HANG)
+    assert "killed by signal 15" in panel.told.text()
+    assert not list(browser._cockpit.bridge.paths.root.rglob("checkpoint.json"))
+
+
 def test_sizes_ages_and_ranges_read_well() -> None:
     assert [size_text(size) for size in (12, 1500, 2_500_000, 3_000_000_000)] == ["12 B", "1.5 kB", "2.5 MB", "3.0 GB"]
     assert [age_text(age) for age in (5, 120, 7200, 200_000)] == ["just now", "2 min ago", "2 h ago", "2 d ago"]

@@ -18,12 +18,12 @@ from gym_gui.tests.support.daemon_process import DaemonProcess, wait_for
 from gym_gui.tests.ui.conftest import MakeCockpit
 from gym_gui.ui.app import CockpitApp
 from gym_gui.ui.metrics_store import MetricsStore
-from gym_gui.ui.panels.analytics_tabs import TensorBoardTab
 from gym_gui.ui.panels.checkpoint_browser import CheckpointBrowser
 from gym_gui.ui.panels.metrics_panel import MetricsPanel
 from gym_gui.ui.panels.run_tabs import RunTabs
 from gym_gui.ui.panels.runs_panel import RunsPanel
 from gym_gui.ui.panels.stage import Stage
+from gym_gui.ui.panels.tensorboard_tab import TensorBoardTab
 from gym_gui.ui.panels.train_dock import TrainDock
 from gym_gui.ui.widgets.checkpoint_card import CheckpointCard
 from gym_gui.ui.widgets.cleanrl_train_form import CleanRlTrainForm
@@ -265,7 +265,7 @@ def open_tensorboard(user: User) -> TensorBoardTab:
     user.click(bar, bar.tabRect(number).center())
     tab = tabs.findChild(TensorBoardTab)
     assert tab is not None
-    user.see(tab.browser.isEnabled)
+    user.see(lambda: bool(tab.address))
     assert tab.server is not None
     with urllib.request.urlopen(tab.server.address, timeout=60) as page:
         assert page.status == 200

@@ -145,6 +145,16 @@ def test_who_scrolls_up_reads_in_peace_until_following_again(view: LogView, qtbo
     assert view.waiting == 0 and view._bar.value() == view._bar.maximum()
 
 
+def test_long_lines_are_broken_without_leaving_the_end(view: LogView, qtbot: QtBot) -> None:
+    view.show_lines([LogLine(number, "stdout", "word " * 200) for number in range(30)])
+    sideways = view.horizontalScrollBar()
+    assert sideways is not None
+    for wrapped in (False, True):
+        view.wrap(wrapped)
+        qtbot.waitUntil(lambda wrapped=wrapped: (sideways.maximum() == 0) is wrapped, timeout=HANG)
+        assert view.following and view._bar.value() == view._bar.maximum()
+
+
 def test_a_progress_bar_stays_one_line(view: LogView, qtbot: QtBot) -> None:
     for percent in (10, 50, 100):
         view.append_lines([LogLine(percent, "stderr", f"{percent}%", open=percent < 100)])

@@ -26,15 +26,18 @@ def from_run_config(config: Mapping[str, Any], usual_name: str) -> FormEntries:
     """What to type to get this run config again. A name that the form would give by itself is left out."""
     metadata = mapping(config.get("metadata"))
     worker = mapping(mapping(metadata.get("worker")).get("config"))
-    params = {name: entry(value) for name, value in mapping(mapping(worker.get("extras")).get("algo_params")).items()}
+    extras = mapping(worker.get("extras"))
+    params = {name: entry(value) for name, value in mapping(extras.get("algo_params")).items()}
     start = next((kind for kind in _START if kind in params), "")
     checkpoint = str(params.get(start, ""))
     wandb = {name: params[name] for name in params if name == "track" or name.startswith("wandb_")}
+    placed = {*wandb, *_ARTIFACTS, *_START, "cuda"}
+    wandb |= {name: entry(value) for name, value in extras.items() if name.startswith("wandb_")}
     kept = {name: params[name] for name in _ARTIFACTS if name in params}
     name = str(config.get("run_name") or "")
     return FormEntries(
         env_id=str(worker.get("env_id") or ""),
-        params={key: value for key, value in params.items() if key not in {*wandb, *kept, *_START, "cuda"}},
+        params={key: value for key, value in params.items() if key not in placed},
         start={"kind": start or "scratch", "checkpoint": checkpoint},
         groups={
             "run": {

@@ -13,17 +13,11 @@ from gym_gui.ui.forms.field_group import FieldGroup
 from gym_gui.ui.forms.field_spec import FieldSpec
 
 ARTIFACT_FLAGS = ("capture_video", "checkpoint_every", "checkpoint_keep")
-WANDB_FLAGS = (
-    "track",
-    "wandb_project_name",
-    "wandb_entity",
-    "wandb_run_name",
-    "wandb_use_proxy",
-    "wandb_http_proxy",
-    "wandb_https_proxy",
-)
+WANDB_FLAGS = ("track", "wandb_project_name", "wandb_entity")
+WANDB_EXTRAS = ("wandb_run_name", "wandb_use_vpn_proxy", "wandb_http_proxy", "wandb_https_proxy")
+"""What the worker does for any script that can be tracked; no script has flags for it."""
 PLACED_FLAGS = frozenset(
-    {*ARTIFACT_FLAGS, *WANDB_FLAGS, "cuda", "env_id", "seed", "total_timesteps", "resume", "warm_start"}
+    {*ARTIFACT_FLAGS, *WANDB_FLAGS, *WANDB_EXTRAS, "cuda", "env_id", "seed", "total_timesteps", "resume", "warm_start"}
 )
 """All that are not asked for among the algorithm's parameters."""
 
@@ -65,8 +59,8 @@ def wandb_fields() -> list[FieldSpec]:
         FieldSpec("track", _tr("Track"), "bool", False, _tr("Send the run to Weights & Biases")),
         FieldSpec("wandb_project_name", _tr("Project"), help=_tr("The W&B project that the run belongs to")),
         FieldSpec("wandb_entity", _tr("Entity"), help=_tr("The team or user that owns the project"), optional=True),
-        FieldSpec("wandb_run_name", _tr("W&B run name"), help=_tr("What W&B calls the run"), optional=True),
-        FieldSpec("wandb_use_proxy", _tr("Use proxy"), "bool", False, _tr("Reach W&B through a proxy (VPN)")),
+        FieldSpec("wandb_run_name", _tr("W&B run name"), help=_tr("What W&B calls the run; empty: its run name")),
+        FieldSpec("wandb_use_vpn_proxy", _tr("Use proxy"), "bool", False, _tr("Reach W&B through a proxy (VPN)")),
         FieldSpec("wandb_http_proxy", _tr("HTTP proxy"), help=_tr("Empty: as in .env"), placeholder="http://host:port"),
         FieldSpec(
             "wandb_https_proxy", _tr("HTTPS proxy"), help=_tr("Empty: as in .env"), placeholder="http://host:port"
@@ -85,12 +79,6 @@ def with_script_defaults(fields: list[FieldSpec], spec_of: SpecOf) -> list[Field
 
 def missing_reason(name: str, script: str) -> str:
     """Why a field whose flag a script does not have cannot be set."""
-    if name == "wandb_run_name":
-        return _tr("W&B shows the run under its run name.")
-    if name == "wandb_use_proxy":
-        return _tr("Set MOSAIC_WANDB_PROXY=1 where the daemon runs to use the proxy of the .env file.")
-    if name.startswith("wandb_http"):
-        return _tr("Read from WANDB_VPN_HTTP_PROXY and WANDB_VPN_HTTPS_PROXY, in the environment or in .env.")
     return _tr("{script} has no flag {option}.").format(script=script, option="--" + name.replace("_", "-"))
 
 

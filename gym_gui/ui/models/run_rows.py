@@ -206,17 +206,18 @@ def _folded(field: str) -> Callable[[RunRow], str | None]:
     return lambda row: str(getattr(row.run, field)).lower() or None
 
 
+# A narrow window shows the first five: which run, how far, how well, for how long still.
 COLUMNS = (
-    Column("status", 104, lambda row, now: row.word, lambda row: _URGENCY.get(row.word, 99)),
-    Column("name", 170, _plain("name"), _folded("name")),
+    Column("status", 102, lambda row, now: row.word, lambda row: _URGENCY.get(row.word, 99)),
+    Column("name", 150, _plain("name"), _folded("name")),
+    Column("steps", 138, lambda row, now: steps_text(row.run), lambda row: row.run.last_step, right=True),
+    Column("return", 64, _measured(RETURN_TAG), _headline(RETURN_TAG), right=True),
+    Column("eta", 58, _eta_text, lambda row: row.remaining(), right=True),
+    Column("elapsed", 74, _elapsed_text, lambda row: row.run.active_seconds or None, right=True),
     Column("algorithm", 100, _plain("algo"), _folded("algo")),
     Column("environment", 116, _plain("env_id"), _folded("env_id")),
     Column("seed", 50, lambda row, now: "" if row.seed is None else str(row.seed), lambda row: row.seed, right=True),
-    Column("steps", 156, lambda row, now: steps_text(row.run), lambda row: row.run.last_step, right=True),
-    Column("return", 74, _measured(RETURN_TAG), _headline(RETURN_TAG), right=True),
     Column("sps", 74, _measured(SPS_TAG), _headline(SPS_TAG), right=True),
-    Column("elapsed", 74, _elapsed_text, lambda row: row.run.active_seconds or None, right=True),
-    Column("eta", 70, _eta_text, lambda row: row.remaining(), right=True),
     # Its place in the line is not the row's own: the table knows it. First come, first served, so the age sorts it.
     Column("queue", 60, lambda row, now: "", lambda row: row.run.created_at if row.bucket == QUEUED else None, True),
     Column("created", 86, lambda row, now: ago(row.run.created_at), lambda row: row.run.created_at, right=True),

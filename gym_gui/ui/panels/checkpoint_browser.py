@@ -111,6 +111,7 @@ class CheckpointBrowser(QWidget):
 
     def close_panel(self) -> None:
         self.details.close_panel()
+        self.import_panel.close_panel()
 
     def _runs_changed(self, run_ids: list[str]) -> None:
         """A run that ended left its last checkpoint."""

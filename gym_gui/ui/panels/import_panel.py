@@ -19,6 +19,7 @@ from PyQt6.QtWidgets import (
 )
 
 from gym_gui.services.checkpoints.use import import_file, import_name
+from gym_gui.services.worker_tools import ToolHandle
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.styling import set_style_property
 from mosaic_protocol.worker_manifest import discover
@@ -33,6 +34,7 @@ class ImportPanel(QFrame):
         super().__init__(parent)
         self.setProperty("role", "card")
         self._cockpit = cockpit
+        self._converter = ToolHandle()
         self.file = QLineEdit()
         self.file.setPlaceholderText(self.tr("model.cleanrl_model, .pt or .safetensors"))
         self.file.setAccessibleName(self.tr("File to import"))
@@ -88,13 +90,18 @@ class ImportPanel(QFrame):
         algo, env_id = self.algo.currentText(), self.env_id.text().strip()
         self.start.setEnabled(False)
         self._tell(self.tr("Importing…"))
+        self._converter = converter = ToolHandle()
 
         def work() -> dict[str, Any]:
             if not file.is_file():
                 raise FileNotFoundError(f"There is no file {file}.")
-            return import_file(file, algo, env_id, import_name(file, None, paths), paths)
+            return import_file(file, algo, env_id, import_name(file, None, paths), paths, converter.take)
 
         self._cockpit.bridge.in_background(work, self._done, self._failed, owner=self)
+
+    def close_panel(self) -> None:
+        """An import that is under way ends now and leaves nothing behind."""
+        self._converter.stop()
 
     def _done(self, told: dict[str, Any]) -> None:
         self.start.setEnabled(True)

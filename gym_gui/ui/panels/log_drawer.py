@@ -27,6 +27,7 @@ from gym_gui.ui.widgets.log_bar import LogBar
 from gym_gui.ui.widgets.log_view import LogView
 from gym_gui.ui.widgets.snackbar import Notice
 
+_WRAP = "log.wrap"
 _CLOCK_MILLISECONDS = 1000
 _PATIENCE_SECONDS = 0.8
 """How long a log that was asked for may be silent before it is called empty."""
@@ -94,6 +95,9 @@ class LogDrawer(QWidget):
         bar.search.textChanged.connect(self.view.search)
         bar.find_asked.connect(lambda backwards: self.view.find_next(backwards=backwards))
         bar.follow.clicked.connect(self.view.follow)
+        bar.wrap.toggled.connect(self._wrap)
+        bar.wrap.setChecked(self._cockpit.preferences.get(_WRAP, True))
+        self._wrap(bar.wrap.isChecked())
         self.view.following_changed.connect(bar.follow.setChecked)
         self.view.waiting_changed.connect(bar.tell_waiting)
         self.view.searched.connect(bar.tell_found)
@@ -259,6 +263,10 @@ class LogDrawer(QWidget):
         self.away.say("" if state.connected or self._row is None else away)
 
     # ---- keyboard ------------------------------------------------------------------------------------------------
+
+    def _wrap(self, on: bool) -> None:
+        self._cockpit.preferences.put(_WRAP, on)
+        self.view.wrap(on)
 
     def _focus_search(self) -> None:
         show = f"show-{self.objectName()}"

@@ -5,42 +5,35 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from PyQt6.QtCore import Qt, QTimer
-from PyQt6.QtGui import QHideEvent, QResizeEvent, QShowEvent
+from PyQt6.QtCore import Qt
+from PyQt6.QtGui import QResizeEvent
 from PyQt6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
 
-from gym_gui.services.run_words import RETURN_TAG, state_word
+from gym_gui.services.run_words import state_word
 from gym_gui.ui.context import Cockpit
-from gym_gui.ui.metrics_store import MOST_RUNS, MetricsStore
-from gym_gui.ui.models.run_rows import RunRow
+from gym_gui.ui.metrics_store import MOST_RUNS
 from gym_gui.ui.panels.key_numbers import RECENT, key_numbers
-from gym_gui.ui.plots.big_plot import BigPlot
-from gym_gui.ui.plots.run_curves import curves_of, shown_run
+from gym_gui.ui.panels.stage_runs import StageRuns
 from gym_gui.ui.widgets.action_buttons import ActionButtons
 from gym_gui.ui.widgets.elided_label import ElidedLabel
 from gym_gui.ui.widgets.status_badge import StatusBadge
 
-_TICK_MILLISECONDS = 500
 _NARROW = 600
 _FIRST_TO_GO = ("length", "speed", "progress", "remaining")
 _NUMBERS = ("mean_return", "length", "speed", "progress", "remaining")
 _MOST_HEIGHT = 190
 
 
-class ComparedRuns(QWidget):
+class ComparedRuns(StageRuns):
     """Shows the given runs while it can be seen; beyond :data:`MOST_RUNS` it says how many it leaves out."""
 
     def __init__(self, cockpit: Cockpit) -> None:
-        super().__init__()
-        self._cockpit = cockpit
-        self._store = MetricsStore.of(cockpit.bridge)
-        self._rows: dict[str, RunRow] = {}
+        super().__init__(cockpit)
         self._lines: dict[str, dict[str, QLabel]] = {}
         self._badges: dict[str, StatusBadge] = {}
         self._headings: dict[str, QLabel] = {}
         self.title = QLabel()
         self.title.setProperty("role", "huge")
-        self.plot = BigPlot(cockpit.themes, RETURN_TAG)
         self._table = QScrollArea()
         self._table.setWidgetResizable(True)
         self._table.setFrameShape(QFrame.Shape.NoFrame)
@@ -58,10 +51,6 @@ class ComparedRuns(QWidget):
         bottom.addWidget(self.next_actions)
         bottom.addStretch(1)
         layout.addLayout(bottom)
-        self._timer = QTimer(self)
-        self._timer.setInterval(_TICK_MILLISECONDS)
-        self._timer.timeout.connect(self._tell_numbers)
-        self._store.tags_changed.connect(self._tags_changed)
         cockpit.themes.changed.connect(lambda _: self._make_lines())
 
     def resizeEvent(self, event: QResizeEvent | None) -> None:
@@ -79,47 +68,17 @@ class ComparedRuns(QWidget):
 
     def show_runs(self, run_ids: Sequence[str]) -> None:
         """Show these; call it again when there is news of one."""
-        now = time.monotonic()
         shown = list(run_ids)[:MOST_RUNS]
-        others = list(self._rows) != shown
-        rows = {}
-        for run_id in shown:
-            run = self._cockpit.runs.get(run_id)
-            if run is not None:
-                rows[run_id] = self._rows.get(run_id) or RunRow(run, now)
-                rows[run_id].update(run, now)
-        self._rows = rows
+        others = self.take_rows(shown)
         left_out = len(run_ids) - len(shown)
         said = self.tr("{count} runs compared").format(count=len(shown))
         self.title.setText(
             said if not left_out else self.tr("{said}, {more} more selected").format(said=said, more=left_out)
         )
-        if rows:
-            self._store.give_colours(list(rows))
-        self._look()
         if others:
-            self.plot.reset()
             self._make_lines()
-        if rows:
-            self._tell()
-
-    def showEvent(self, event: QShowEvent | None) -> None:
-        super().showEvent(event)
-        self._timer.start()
-        self._look()
-        self._tell()
-
-    def hideEvent(self, event: QHideEvent | None) -> None:
-        super().hideEvent(event)
-        self._timer.stop()
-        self._store.look(self, [])
-
-    def _look(self) -> None:
-        self._store.look(self, list(self._rows) if self.isVisible() else [])
-
-    def _tags_changed(self, run_id: str) -> None:
-        if run_id in self._rows:
-            self._tell()
+        if self.rows:
+            self.tell()
 
     # ---- telling -------------------------------------------------------------------------------------------------
 
@@ -138,7 +97,7 @@ class ComparedRuns(QWidget):
         for number in ("mean_return", "length"):
             self._headings[number].setToolTip(self.tr("mean of the last {count}").format(count=RECENT))
         theme = self._cockpit.themes.theme
-        for line, (run_id, row) in enumerate(self._rows.items(), start=1):
+        for line, (run_id, row) in enumerate(self.rows.items(), start=1):
             colour = theme.curve(self._store.colour_number(run_id)).name()
             dot, name = QLabel(f"<span style='color:{colour}'>●</span>"), ElidedLabel(row.run.name)
             title = QHBoxLayout()
@@ -154,24 +113,19 @@ class ComparedRuns(QWidget):
                 grid.addWidget(label, line, column, _side(column))
         self._fit()
         grid.setColumnStretch(0, 1)
-        grid.setRowStretch(len(self._rows) + 1, 1)
+        grid.setRowStretch(len(self.rows) + 1, 1)
         self._table.setWidget(inside)
         self._table.setMinimumHeight(min(_MOST_HEIGHT, inside.sizeHint().height() + 4))
 
-    def _tell(self) -> None:
-        shown = []
-        for run_id, row in self._rows.items():
+    def tell(self) -> None:
+        for run_id, row in self.rows.items():
             self._badges[run_id].show_state(state_word(row.run))
-            metrics = self._store.metrics(run_id)
-            if metrics is not None:
-                run, colour = row.run, self._store.colour_number(run_id)
-                shown.append(shown_run(run_id, run.name, run.algo, run.env_id, run.config_json, colour, metrics))
-        self.plot.set_curves(curves_of(shown, together=False))
-        self._tell_numbers()
+        self.draw_curves()
+        self.tell_numbers()
 
-    def _tell_numbers(self) -> None:
+    def tell_numbers(self) -> None:
         now = time.monotonic()
-        for run_id, row in self._rows.items():
+        for run_id, row in self.rows.items():
             numbers = key_numbers(row, self._store.metrics(run_id), now)
             for name, label in self._lines[run_id].items():
                 label.setText(getattr(numbers, name))

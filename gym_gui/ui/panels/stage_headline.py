@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import time
 
-from PyQt6.QtCore import Qt, QTimer
-from PyQt6.QtGui import QHideEvent, QResizeEvent, QShowEvent
+from PyQt6.QtCore import Qt
+from PyQt6.QtGui import QResizeEvent
 from PyQt6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QProgressBar, QVBoxLayout, QWidget
 
-from gym_gui.services.run_words import RETURN_TAG, is_over, state_word
+from gym_gui.services.run_words import is_over, state_word
 from gym_gui.ui.context import Cockpit
-from gym_gui.ui.metrics_store import MetricsStore
 from gym_gui.ui.models.run_rows import RunRow
 from gym_gui.ui.models.waiting_line import in_line
 from gym_gui.ui.panels.key_numbers import RECENT, description, key_numbers, situation
-from gym_gui.ui.plots.big_plot import BigPlot
-from gym_gui.ui.plots.run_curves import curves_of, shown_run
+from gym_gui.ui.panels.stage_runs import StageRuns
 from gym_gui.ui.styling import set_style_property
 from gym_gui.ui.widgets.action_buttons import ActionButtons
 from gym_gui.ui.widgets.elided_label import ElidedLabel
@@ -23,7 +21,6 @@ from gym_gui.ui.widgets.status_badge import StatusBadge
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.states import RunState
 
-_TICK_MILLISECONDS = 500
 _NARROW = 560
 _LOW = 430
 _WHILE_IT_LIVES = ("run-pause", "run-resume", "run-cancel", "show-metrics")
@@ -31,14 +28,11 @@ _AFTERWARDS = ("run-resume", "run-duplicate", "do-use", "show-metrics")
 _ACTIONS = ("run-pause", "run-resume", "run-cancel", "run-duplicate", "do-use", "show-metrics")
 
 
-class RunHeadline(QWidget):
+class RunHeadline(StageRuns):
     """Shows one run while it can be seen; :meth:`show_run` says which."""
 
     def __init__(self, cockpit: Cockpit) -> None:
-        super().__init__()
-        self._cockpit = cockpit
-        self._store = MetricsStore.of(cockpit.bridge)
-        self._row: RunRow | None = None
+        super().__init__(cockpit)
         self.name = ElidedLabel()
         self.name.setProperty("role", "huge")
         self.badge = StatusBadge(cockpit.themes)
@@ -52,15 +46,10 @@ class RunHeadline(QWidget):
         self.steps = QLabel()
         self.steps.setProperty("role", "muted")
         self.progress.setAccessibleName(self.tr("Progress of the run"))
-        self.plot = BigPlot(cockpit.themes, RETURN_TAG)
         self.numbers: dict[str, QLabel] = {}
         self._headings: dict[str, QLabel] = {}
         self.next_actions = ActionButtons(cockpit.commands, _ACTIONS, {"show-metrics": self.tr("All metrics")})
         self._lay_out()
-        self._timer = QTimer(self)
-        self._timer.setInterval(_TICK_MILLISECONDS)
-        self._timer.timeout.connect(self._tell_numbers)
-        self._store.tags_changed.connect(self._tags_changed)
 
     def _lay_out(self) -> None:
         head = QHBoxLayout()
@@ -119,43 +108,16 @@ class RunHeadline(QWidget):
 
     def show_run(self, run_id: str | None) -> None:
         """Show a run, or none; call it again when there is news of it."""
-        run = self._cockpit.runs.get(run_id) if run_id else None
-        if run is None:
-            self._row = None
-            self._look()
-            return
-        now = time.monotonic()
-        if self._row is not None and self._row.run_id == run.run_id:
-            self._row.update(run, now)
-        else:
-            self._row = RunRow(run, now)
-            self.plot.reset()
-        self._look()
-        self._tell()
+        self.take_rows([run_id] if run_id else [])
+        self.tell()
 
-    def showEvent(self, event: QShowEvent | None) -> None:
-        super().showEvent(event)
-        self._timer.start()
-        self._look()
-        self._tell()
-
-    def hideEvent(self, event: QHideEvent | None) -> None:
-        super().hideEvent(event)
-        self._timer.stop()
-        self._store.look(self, [])
-
-    def _look(self) -> None:
-        if self._row is not None:
-            self._store.give_colours([self._row.run_id])
-        self._store.look(self, [self._row.run_id] if self._row is not None and self.isVisible() else [])
-
-    def _tags_changed(self, run_id: str) -> None:
-        if self._row is not None and run_id == self._row.run_id:
-            self._tell()
+    @property
+    def _row(self) -> RunRow | None:
+        return next(iter(self.rows.values()), None)
 
     # ---- telling -------------------------------------------------------------------------------------------------
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
         if self._row is None:
             return
         run = self._row.run
@@ -169,21 +131,18 @@ class RunHeadline(QWidget):
         set_style_property(self.sentence, "role", kind or "muted")
         nothing = self.tr("this run recorded no numbers") if is_over(run) else self.tr("waiting for the first numbers")
         self.plot.explain_nothing(nothing)
-        metrics = self._store.metrics(run.run_id)
-        if metrics is not None:
-            colour = self._store.colour_number(run.run_id)
-            shown = shown_run(run.run_id, run.name, run.algo, run.env_id, run.config_json, colour, metrics)
-            self.plot.set_curves(curves_of([shown], together=False))
-        self._tell_numbers()
+        self.draw_curves()
+        self.tell_numbers()
 
     def _place_in_line(self, run: pb.Run) -> int:
         waiting = [one.run_id for one in in_line(self._cockpit.runs)] if run.state == RunState.INIT else []
         return waiting.index(run.run_id) + 1 if run.run_id in waiting else 0
 
-    def _tell_numbers(self) -> None:
-        if self._row is None:
+    def tell_numbers(self) -> None:
+        row = self._row
+        if row is None:
             return
-        numbers = key_numbers(self._row, self._store.metrics(self._row.run_id), time.monotonic())
+        numbers = key_numbers(row, self._store.metrics(row.run_id), time.monotonic())
         for name, label in self.numbers.items():
             label.setText(getattr(numbers, name))
         self.progress.setRange(0, 100)

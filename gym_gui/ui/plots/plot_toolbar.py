@@ -13,7 +13,8 @@ from gym_gui.ui.widgets.segments import Segments
 
 _PREFERENCE = "metrics.options"
 _SMOOTHEST = 0.999
-_FIRST_SMOOTHING = 30
+_FIRST_SMOOTHING = 50
+"""What the stage's big curve has, so that both tell the same number."""
 _TYPING_MILLISECONDS = 150
 
 

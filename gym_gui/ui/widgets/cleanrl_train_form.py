@@ -16,6 +16,7 @@ from gym_gui.ui.forms.field_editor import FieldEditor
 from gym_gui.ui.forms.flag_fields import (
     ARTIFACT_FLAGS,
     PLACED_FLAGS,
+    WANDB_EXTRAS,
     WANDB_FLAGS,
     artifact_fields,
     given_flags,
@@ -136,6 +137,8 @@ class CleanRlTrainForm(TrainForm):
             for flag in flags:
                 there = self.parameters.spec_of(flag) is not None or flag in by_harness
                 group[flag].forbid("" if there else missing_reason(flag, self._script.name))
+        for extra in WANDB_EXTRAS:
+            self.content.wandb[extra].forbid(self.content.wandb["track"].why_not)
         can = mapping(told.get("capabilities"))
         self.content.start.allow({kind: _why_not(can, kind) for kind in ("warm_start", "resume")})
         self.content.artifacts["checkpoints"].forbid(_why_not(can, "checkpoint"))
@@ -154,7 +157,10 @@ class CleanRlTrainForm(TrainForm):
 
     def _tell_wandb(self, proxy: str) -> None:
         tr = self.tr
-        key = tr("The API key is never stored: set WANDB_API_KEY where the daemon is started, or run `wandb login`.")
+        key = tr(
+            "The API key is never stored: set WANDB_API_KEY where the daemon is started, "
+            "or keep it in the keyring (keyring set mosaic-wandb api_key). Without one the run is tracked offline."
+        )
         found = tr("Proxy found: {proxy}.").format(proxy=proxy) if proxy else tr("No proxy is set in .env.")
         self.content.wandb_hint.setText(f"{key} {found}")
 
@@ -183,7 +189,7 @@ class CleanRlTrainForm(TrainForm):
             "env_id": env_id,
             "seed": seed,
             "total_timesteps": run["total_timesteps"],
-            "extras": {"algo_params": self._algo_params()},
+            "extras": {"algo_params": self._algo_params(), **self._tracking_extras()},
         }
         options = request_options(self.content.hardware, self.content.remarks)
         return RunRequest(
@@ -212,15 +218,22 @@ class CleanRlTrainForm(TrainForm):
             **self.content.start.params(),
         }
 
+    def _tracking_extras(self) -> dict[str, Any]:
+        return given_flags(self.content.wandb, WANDB_EXTRAS) if self._is_tracked() else {}
+
+    def _is_tracked(self) -> bool:
+        track = self.content.wandb["track"]
+        return track.entry is True and not track.why_not
+
     def _artifacts(self) -> dict[str, Any]:
         """What the run config says of artifacts besides TensorBoard; only what differs from its defaults."""
-        kept, tracked = self.content.artifacts, self.content.wandb["track"]
+        kept = self.content.artifacts
         found: dict[str, Any] = {}
         if kept["checkpoints"].entry is False:
             found["checkpoints"] = {"enabled": False}
         if kept["capture_video"].entry is True and not kept["capture_video"].why_not:
             found["video"] = {"enabled": True}
-        if tracked.entry is True and not tracked.why_not:
+        if self._is_tracked():
             found["wandb"] = {"enabled": True}
         return found
 
@@ -292,7 +305,8 @@ class CleanRlTrainForm(TrainForm):
         self._script = ScriptSettings()  # whatever script follows, its parameters are taken from what is restored
         self.content.picker.put(mapping(state.get("script")))
         self._script_changed()
-        self.content.restore(state)
+        algorithm = self.entry.algorithms.get(self._script.algo)
+        self.content.restore({"env_id": algorithm.example_env or "" if algorithm else "", **state})
 
     def fill(self, config: Mapping[str, Any]) -> None:
         """Take the settings of a run config. Raises KeyError for one that has no worker's part."""

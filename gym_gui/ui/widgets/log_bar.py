@@ -36,9 +36,11 @@ class LogBar(QWidget):
         self.found.setProperty("role", "muted")
         self.previous = self._make_step("‹", tr("Previous place of the words"), backwards=True)
         self.next = self._make_step("›", tr("Next place of the words"), backwards=False)
-        self.follow = self._make_follow()
+        self.wrap = _toggle(tr("Wrap"), tr("Break long lines instead of scrolling sideways"))
+        help_text = tr("Stay at the end of the log. Scrolling up pauses it; new lines wait meanwhile")
+        self.follow = _toggle(tr("Follow"), help_text)
         about = _row(self.name, self.badge, None, self.source)
-        tools = _row(self.search, self.previous, self.next, self.found, None, self.follow)
+        tools = _row(self.search, self.previous, self.next, self.found, None, self.wrap, self.follow)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(FoldingBar(about, tools))
@@ -65,16 +67,6 @@ class LogBar(QWidget):
         button.clicked.connect(lambda _: self.find_asked.emit(backwards))
         return button
 
-    def _make_follow(self) -> QToolButton:
-        button = QToolButton()
-        button.setText(self.tr("Follow"))
-        button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
-        button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        button.setCheckable(True)
-        button.setChecked(True)
-        button.setToolTip(self.tr("Stay at the end of the log. Scrolling up pauses it; new lines wait meanwhile"))
-        return button
-
     def _find_by_key(self) -> None:
         shifted = QGuiApplication.keyboardModifiers() & Qt.KeyboardModifier.ShiftModifier
         self.find_asked.emit(bool(shifted))
@@ -97,6 +89,17 @@ class LogBar(QWidget):
         self.found.setText(self.tr("{count} found").format(count=f"{count:,}") if self.search.text() else "")
         for button in (self.next, self.previous):
             button.setEnabled(count > 0)
+
+
+def _toggle(title: str, help_text: str) -> QToolButton:
+    button = QToolButton()
+    button.setText(title)
+    button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
+    button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+    button.setCheckable(True)
+    button.setChecked(True)
+    button.setToolTip(help_text)
+    return button
 
 
 def _row(*widgets: QWidget | None) -> QWidget:

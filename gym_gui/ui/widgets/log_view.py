@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from PyQt6.QtCore import QTimer, pyqtSignal
@@ -54,6 +55,12 @@ class LogView(QPlainTextEdit):
         self._bar = bar
         bar.valueChanged.connect(self._scrolled)
         self.updateRequest.connect(lambda _, distance: self._highlight() if distance else None)
+
+    def wrap(self, on: bool) -> None:
+        """Whether a line that is too long goes on below."""
+        mode = QPlainTextEdit.LineWrapMode
+        with self._staying_at_the_end():
+            self.setLineWrapMode(mode.WidgetWidth if on else mode.NoWrap)
 
     # ---- lines ---------------------------------------------------------------------------------------------------
 
@@ -137,8 +144,14 @@ class LogView(QPlainTextEdit):
             self.follow(value >= self._bar.maximum())
 
     def resizeEvent(self, event: QResizeEvent | None) -> None:
+        with self._staying_at_the_end():
+            super().resizeEvent(event)
+
+    @contextlib.contextmanager
+    def _staying_at_the_end(self) -> Iterator[None]:
+        """What moves the end moves the view with it, if it follows; no person scrolled meanwhile."""
         before, self._scrolling = self._scrolling, True
-        super().resizeEvent(event)
+        yield
         if self.following:
             self._bar.setValue(self._bar.maximum())
         self._scrolling = before

@@ -1,0 +1,38 @@
+"""The embedded browser, where there is one. QtWebEngine is large and optional, so it is imported when first wanted."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from PyQt6.QtCore import QCoreApplication, Qt
+
+INSTALL = "pip install 'mosaic-rl[webengine]'"
+
+
+def allow_web_views() -> None:
+    """To be called before there is an application: QtWebEngine refuses one that was made without shared contexts."""
+    QCoreApplication.setAttribute(Qt.ApplicationAttribute.AA_ShareOpenGLContexts)
+
+
+def make_web_view() -> Any:
+    """A ``QWebEngineView``, or None where pages have to be shown elsewhere; see :func:`why_not`."""
+    if why_not():
+        return None
+    from PyQt6.QtWebEngineWidgets import QWebEngineView
+
+    return QWebEngineView()
+
+
+def why_not() -> str:
+    """Why no page can be embedded, with the way out; "" where one can."""
+    if os.geteuid() == 0 and not os.environ.get("QTWEBENGINE_DISABLE_SANDBOX"):
+        # Chromium ends the whole process rather than work without its sandbox, which root cannot have.
+        return "Pages are not embedded for root."
+    try:
+        import PyQt6.QtWebEngineWidgets  # noqa: F401
+    except ImportError as error:
+        if isinstance(error, ModuleNotFoundError):
+            return f"To see it here, install WebEngine: {INSTALL}"
+        return f"WebEngine is installed but cannot be used: {error}"
+    return ""
