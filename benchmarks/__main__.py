@@ -33,6 +33,7 @@ NAMES = (
     "checkpoint_cost",
     "registry_speed",
     "idle_daemon",
+    "cockpit_start",
     "cockpit_runs_table",
     "cockpit_streaming",
     "cockpit_memory",

@@ -122,7 +122,8 @@ def _speed(folder: Path, trace: CpuTrace) -> Speed:
 
 
 def _flags(steps: int) -> list[str]:
-    return ["--env-id", "CartPole-v1", "--seed", str(SEED), "--total-timesteps", str(steps)]
+    """As the daemon gives them: a run config says how many checkpoints are kept."""
+    return ["--env-id", "CartPole-v1", "--seed", str(SEED), "--total-timesteps", str(steps), "--checkpoint-keep", "3"]
 
 
 def _require_same_flags(run_dir: Path, steps: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from cleanrl_worker.control import CONTROL_FD_VARIABLE
@@ -40,11 +41,8 @@ class ScriptSource:
     tree: ast.Module
     imports: frozenset[str]
     """Every module it imports anywhere, with the packages above it."""
-    loop: TrainingLoop | None
     speaks: bool
     """It talks to its supervisor itself and wants no harness."""
-    action_spaces: tuple[str, ...] = ()
-    """Those that it insists on; empty when it does not say."""
 
     @classmethod
     def read(cls, path: Path) -> ScriptSource:
@@ -53,7 +51,18 @@ class ScriptSource:
         tree = ast.parse(text, filename=str(path))
         imports = frozenset(_imports(tree))
         speaks = "cleanrl_worker" in imports or CONTROL_FD_VARIABLE in text
-        return cls(path, tree, imports, find_loop(tree), speaks, _action_spaces(tree))
+        return cls(path, tree, imports, speaks)
+
+    # Looked for when asked for: a script that speaks for itself starts without, and sooner.
+
+    @cached_property
+    def loop(self) -> TrainingLoop | None:
+        return find_loop(self.tree)
+
+    @cached_property
+    def action_spaces(self) -> tuple[str, ...]:
+        """Those that it insists on; empty when it does not say."""
+        return _action_spaces(self.tree)
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:
@@ -72,8 +81,10 @@ def _action_spaces(tree: ast.Module) -> tuple[str, ...]:
     """From ``assert isinstance(envs.single_action_space, gym.spaces.Discrete)`` and the like."""
     found: list[str] = []
     for node in ast.walk(tree):
+        if not isinstance(node, ast.Assert):
+            continue
         words = {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
-        if isinstance(node, ast.Assert) and words & {"single_action_space", "action_space"}:
+        if words & {"single_action_space", "action_space"}:
             found += [kind for name, kind in _ACTION_SPACES.items() if name in words]
     return tuple(dict.fromkeys(found))
 
