@@ -317,6 +317,14 @@ def test_what_a_script_cannot_do_is_refused_before_it_starts(tmp_path: Path) -> 
         plan(script=str(script), extras={"algo_params": {"warm_start": "/c"}})
 
 
+FOREIGN = """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--track", action="store_true")
+parser.parse_args()
+"""
+
+
 def planned(**changes: Any) -> ScriptPlan:
     return ScriptPlan.of(WorkerConfig.load(None, {"algo": "ppo", "env_id": "CartPole-v1", **changes}))
 
@@ -337,6 +345,25 @@ def test_the_names_of_a_tracked_run_reach_flags_and_environment() -> None:
     assert "--wandb-project-name p" in words and "--wandb-entity team" in words
     assert plan.environment == {"WANDB_NAME": "first", "MOSAIC_WANDB_PROXY": "1"}
     assert planned(extras=names).environment == {}, "nothing is tracked unless it is asked for"
+
+
+def test_a_proxy_that_was_typed_comes_before_the_env_file_and_reaches_foreign_scripts_under_the_usual_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("WANDB_VPN_HTTP_PROXY", "WANDB_VPN_HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MOSAIC_HOME", str(tmp_path / "var"))
+    monkeypatch.chdir(tmp_path)
+    asked = {"track_wandb": True, "wandb_use_vpn_proxy": True}
+    ours = planned(extras={**asked, "wandb_https_proxy": "http://vpn:1"}).environment
+    assert ours == {"WANDB_VPN_HTTPS_PROXY": "http://vpn:1", "MOSAIC_WANDB_PROXY": "1"}
+    script = tmp_path / "foreign.py"
+    script.write_text(FOREIGN)
+    foreign = {"algo": "", "script": str(script)}
+    with pytest.raises(ConfigError, match="a proxy for W&B was asked for"):
+        planned(extras=asked, **foreign)
+    (tmp_path / ".env").write_text("WANDB_VPN_HTTP_PROXY=http://file:2")
+    assert planned(extras=asked, **foreign).environment["http_proxy"] == "http://file:2"
 
 
 def test_videos_are_asked_of_the_script() -> None:

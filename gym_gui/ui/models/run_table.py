@@ -217,7 +217,7 @@ class RunTable(QAbstractTableModel):
             "environment": self.tr("Environment"),
             "seed": self.tr("Seed"),
             "steps": self.tr("Steps"),
-            "return": self.tr("Return"),
+            "return": self.tr("Last return"),
             "sps": self.tr("Steps/s"),
             "elapsed": self.tr("Elapsed"),
             "eta": self.tr("ETA"),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from PyQt6.QtCore import Qt, QTimer, QUrl
-from PyQt6.QtGui import QDesktopServices, QHideEvent, QShowEvent
-from PyQt6.QtWidgets import QPushButton, QStackedLayout, QVBoxLayout, QWidget
+from PyQt6.QtGui import QDesktopServices, QHideEvent, QResizeEvent, QShowEvent
+from PyQt6.QtWidgets import QHBoxLayout, QPushButton, QStackedLayout, QVBoxLayout, QWidget
 
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.tensorboard_server import TensorBoardServer
@@ -17,6 +18,8 @@ from mosaic_protocol.paths import RunPaths
 from mosaic_protocol.run_manifest import read_manifest
 
 LOOK_AGAIN_MILLISECONDS = 1000
+_PAGE_WIDTH = 900
+_LEAST_ZOOM = 0.5
 
 
 class _Data(Enum):
@@ -39,13 +42,18 @@ class TensorBoardTab(QWidget):
         self._cockpit, self._run = cockpit, RunPaths(run_dir)
         self.server: TensorBoardServer | None = None
         self._closed = False
+        self._page: Any = None
         self.message = EmptyPage(parent=self)
         self.message.text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.message.acted.connect(self._act)
         self._embedded = QWidget(self)
         self._page_room = QVBoxLayout(self._embedded)
-        self._page_room.setContentsMargins(0, 4, 0, 0)
-        self._page_room.addWidget(self._browser_button(), alignment=Qt.AlignmentFlag.AlignRight)
+        self._page_room.setContentsMargins(0, 6, 0, 0)
+        row = QHBoxLayout()
+        row.setContentsMargins(0, 0, 8, 0)
+        row.addStretch(1)
+        row.addWidget(self._browser_button())
+        self._page_room.addLayout(row)
         self._content = QStackedLayout(self)
         self._content.addWidget(self.message)
         self._content.addWidget(self._embedded)
@@ -83,6 +91,15 @@ class TensorBoardTab(QWidget):
     def hideEvent(self, event: QHideEvent | None) -> None:
         super().hideEvent(event)
         self._timer.stop()
+
+    def resizeEvent(self, event: QResizeEvent | None) -> None:
+        super().resizeEvent(event)
+        self._fit_page()
+
+    def _fit_page(self) -> None:
+        """TensorBoard is made for whole screens: in a narrow dock it is shown smaller."""
+        if self._page is not None:
+            self._page.setZoomFactor(min(1.0, max(_LEAST_ZOOM, self.width() / _PAGE_WIDTH)))
 
     def close_tab(self) -> None:
         """End the server; the tab is of no use afterwards."""
@@ -126,6 +143,8 @@ class TensorBoardTab(QWidget):
             self._tell(f"{address}\n\n{why_not()}", self.tr("TensorBoard is ready"), self.tr("Open in the browser"))
             return
         self._page_room.addWidget(view, 1)
+        self._page = view
+        self._fit_page()
         self._content.setCurrentWidget(self._embedded)
         view.setUrl(QUrl(address))
 
