@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -66,6 +67,7 @@ def _all_checks(
     yield _token(paths.token_file)
     yield _gpu(gpu_probe())
     yield _torch(bundles)
+    yield _atari()
     yield from map(_bundle, bundles.list())
     yield _daemon(daemon_probe)
 
@@ -165,6 +167,18 @@ def _torch_version(bundles: BundleManager) -> tuple[str, str]:
         return metadata.version("torch"), sys.executable
     except metadata.PackageNotFoundError:
         return "", ""
+
+
+def _atari() -> Check:
+    """The games come with the emulator; both are looked for without being loaded."""
+    title = "Atari games"
+    spec = find_spec("ale_py")
+    folder = Path(spec.origin).parent / "roms" if spec is not None and spec.origin else None
+    games = len(list(folder.glob("*.bin"))) if folder is not None else 0
+    if games:
+        return Check("atari", title, "ok", f"{games} ROMs in {folder}")
+    what = "ale-py has no ROMs" if spec is not None else "Not installed; only Atari's environments need them"
+    return Check("atari", title, "warn", what, "python -m cleanrl_worker.tools.install_extras --set atari")
 
 
 def _bundle(info: BundleInfo) -> Check:

@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 from importlib import metadata
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,17 @@ def patient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Patient:
     monkeypatch.setattr(doctor, "disk_free", lambda path: 100 * GIB)
     monkeypatch.setattr(resource, "getrlimit", lambda which: (4096, 4096))
     monkeypatch.setattr(metadata, "version", lambda name: "2.13.0+cpu")
+    monkeypatch.setattr(doctor, "find_spec", lambda name: ModuleSpec(name, None, origin=str(ale_py(tmp_path))))
     return Patient(tmp_path)
+
+
+def ale_py(directory: Path, games: int = 2) -> Path:
+    """A package as ale-py is one, with its games."""
+    roms = directory / "ale_py" / "roms"
+    roms.mkdir(parents=True, exist_ok=True)
+    for number in range(games):
+        (roms / f"game{number}.bin").touch()
+    return roms.parent / "__init__.py"
 
 
 def test_a_healthy_host_has_no_finding_but_ok(patient: Patient) -> None:
@@ -59,6 +70,7 @@ def test_a_healthy_host_has_no_finding_but_ok(patient: Patient) -> None:
         "token",
         "gpu",
         "torch",
+        "atari",
         "bundle-cleanrl_worker",
         "daemon",
     ]
@@ -176,6 +188,17 @@ def test_a_missing_torch_fails_with_the_command_that_installs_it(
     monkeypatch.setattr(metadata, "version", absent)
     check = patient.checks()["torch"]
     assert (check.status, check.fix) == ("fail", "mosaic bundles install cleanrl_worker")
+
+
+def test_atari_s_games_are_counted_and_missing_ones_are_no_failure(
+    patient: Patient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert patient.checks()["atari"].detail.startswith("2 ROMs in ")
+    bare = ModuleSpec("ale_py", None, origin=str(ale_py(tmp_path / "bare", games=0)))
+    for found in (bare, None):
+        monkeypatch.setattr(doctor, "find_spec", lambda name, found=found: found)
+        check = patient.checks()["atari"]
+        assert check.status == "warn" and check.fix.endswith("install_extras --set atari")
 
 
 def test_a_bundle_that_is_not_installed_warns_and_a_broken_one_fails(patient: Patient) -> None:
