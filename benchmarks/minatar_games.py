@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 logging.disable(logging.WARNING)  # it warns of pictures that cannot be drawn, which nobody asks for here
-import minatar.gym  # type: ignore[import-not-found]  # noqa: E402
+import minatar.gym  # noqa: E402
 
 logging.disable(logging.NOTSET)
 
