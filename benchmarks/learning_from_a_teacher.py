@@ -37,9 +37,10 @@ LESSONS = (
     Lesson(
         "CartPole-v1",
         "CartPole-v1",
-        "--total-timesteps 25000 --learning-starts 1000 --exploration-fraction 0.3",
-        "--teacher-steps 5000 --offline-steps 3000 --total-timesteps 10000 --learning-starts 500 --learning-rate 1e-3 "
-        "--batch-size 128 --start-e 0.2",
+        "--total-timesteps 25000 --learning-starts 2000 --exploration-fraction 0.4",
+        "--teacher-steps 4000 --offline-steps 2000 --total-timesteps 12000 --learning-starts 500 --learning-rate 1e-3 "
+        "--batch-size 128 --buffer-size 10000 --target-network-frequency 500 --start-e 0.2 --end-e 0.02 "
+        "--exploration-fraction 0.4",
     ),
     Lesson(
         "MinAtar Breakout",

@@ -46,6 +46,7 @@ KNOWN = {
     "checkpoints.filter": "x",
     "run-tabs.front": "tensorboard",
     "live.minimal-stream": True,
+    "log.wrap": False,
     "metrics.options": {"smoothing": 3, "x": "time", "together": True, "log_x": True, "log_y": True},
     "metrics.export_folder": "/nowhere",
     "runs.columns": {"order": ["name"], "hidden": ["seed"], "widths": {"name": 90}},

@@ -17,7 +17,7 @@ from gym_gui.tests.support.daemon_process import DaemonProcess, toy_config
 from gym_gui.tests.ui.conftest import MakeCockpit
 from gym_gui.tests.ui.test_run_rows import made
 from gym_gui.ui.app import CockpitApp
-from gym_gui.ui.models.run_rows import COLUMN_NUMBERS, COLUMNS
+from gym_gui.ui.models.run_rows import COLUMN_NUMBERS, COLUMNS, TICKING
 from gym_gui.ui.panels.capacity_panel import CapacityPanel
 from gym_gui.ui.panels.runs_panel import RunsPanel
 from gym_gui.ui.parts import Part, Place
@@ -482,7 +482,7 @@ def test_time_goes_on_in_the_rows_that_train_and_nowhere_else(make_cockpit: Make
     panel.table.dataChanged.connect(lambda a, b, *_: touched.append((a.row(), a.column(), b.column())))
     panel.table.tick(0, 100)
     row = panel.table.index_of(f"{9:026d}").row()
-    assert touched == [(row, COLUMN_NUMBERS["elapsed"], COLUMN_NUMBERS["eta"])]
+    assert touched == [(row, *TICKING)]
 
 
 def test_a_narrow_panel_puts_its_tools_below_each_other(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:

@@ -209,10 +209,10 @@ def _folded(field: str) -> Callable[[RunRow], str | None]:
 # A narrow window shows the first five: which run, how far, how well, for how long still.
 COLUMNS = (
     Column("status", 102, lambda row, now: row.word, lambda row: _URGENCY.get(row.word, 99)),
-    Column("name", 142, _plain("name"), _folded("name")),
-    Column("steps", 136, lambda row, now: steps_text(row.run), lambda row: row.run.last_step, right=True),
-    Column("return", 78, _measured(RETURN_TAG), _headline(RETURN_TAG), right=True),
-    Column("eta", 58, _eta_text, lambda row: row.remaining(), right=True),
+    Column("name", 130, _plain("name"), _folded("name")),
+    Column("steps", 126, lambda row, now: steps_text(row.run), lambda row: row.run.last_step, right=True),
+    Column("return", 92, _measured(RETURN_TAG), _headline(RETURN_TAG), right=True),
+    Column("eta", 66, _eta_text, lambda row: row.remaining(), right=True),
     Column("elapsed", 74, _elapsed_text, lambda row: row.run.active_seconds or None, right=True),
     Column("algorithm", 100, _plain("algo"), _folded("algo")),
     Column("environment", 116, _plain("env_id"), _folded("env_id")),
@@ -227,5 +227,5 @@ COLUMNS = (
     ),
 )
 COLUMN_NUMBERS = {column.name: number for number, column in enumerate(COLUMNS)}
-TICKING = (COLUMN_NUMBERS["elapsed"], COLUMN_NUMBERS["eta"])
-"""What goes on by itself while a run trains."""
+TICKING = tuple(sorted((COLUMN_NUMBERS["elapsed"], COLUMN_NUMBERS["eta"])))
+"""What goes on by itself while a run trains, from left to right."""

@@ -95,9 +95,10 @@ class RunTable(QAbstractTableModel):
         """A header's words: the group, how many runs it has, how many of them are live."""
         name = group or self.tr("(none)")
         total, live = self.order.size(group), self.order.live_in(group)
+        runs = self.tr("{total} runs").format(total=f"{total:,}") if total != 1 else self.tr("1 run")
         if live:
-            return self.tr("{name}    {total} runs, {live} live").format(name=name, total=f"{total:,}", live=live)
-        return self.tr("{name}    {total} runs").format(name=name, total=f"{total:,}")
+            return self.tr("{name}    {runs}, {live} live").format(name=name, runs=runs, live=live)
+        return f"{name}    {runs}"
 
     def _explanation(self, row: RunRow) -> str:
         run = row.run
