@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from PyQt6.QtCore import QCoreApplication, Qt
+from PyQt6.QtCore import PYQT_VERSION_STR, QCoreApplication, Qt
 
-INSTALL = "pip install 'mosaic-rl[webengine]'"
+INSTALL = f"pip install PyQt6-WebEngine=={PYQT_VERSION_STR}"
 
 
 def allow_web_views() -> None:
