@@ -92,7 +92,7 @@ def main() -> int:
         Watcher(cockpit.window)
         open_cockpit(cockpit)
 
-    app.CockpitApp.open = open_and_watch  # type: ignore[method-assign]
+    app.CockpitApp.open = open_and_watch  # type: ignore[assignment,method-assign]
     return app.main(["mosaic"])
 
 

@@ -32,7 +32,7 @@ Frame = NDArray[np.uint8]
 
 
 class UnknownGameError(LookupError):
-    """A name that is no Atari game's; the message is one sentence."""
+    """A name that is no game's; the message is one sentence."""
 
 
 class GameName(NamedTuple):

@@ -37,10 +37,7 @@ class CheckpointWriter:
     def write(self, **content: Any) -> Path:
         """Write now. Raises CheckpointError."""
         self.wait()
-        path = checkpoints.save(self.directory, **content)
-        self._on_written(content["step"], path)
-        self._prune()
-        return path
+        return self._write(**content)
 
     def wait(self) -> None:
         """Return when what was begun is on the disk, or has failed."""
@@ -50,12 +47,15 @@ class CheckpointWriter:
 
     def _try_to_write(self, **content: Any) -> None:
         try:
-            path = checkpoints.save(self.directory, **content)
+            self._write(**content)
         except CheckpointError as error:
             print(f"{error} Training goes on.", file=sys.stderr, flush=True)
-            return
+
+    def _write(self, **content: Any) -> Path:
+        path = checkpoints.save(self.directory, **content)
         self._on_written(content["step"], path)
         self._prune()
+        return path
 
     def _prune(self) -> None:
         try:

@@ -8,6 +8,7 @@ be kept: there is no way to read an emulator's state.
 from __future__ import annotations
 
 import importlib.util
+import re
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,11 @@ from numpy.typing import NDArray
 
 from cleanrl_worker.atari import FRAME_SKIP, SPELLINGS, Step, UnknownGameError, unknown_game
 from cleanrl_worker.game_camera import Camera
+from mosaic_protocol.suggest import did_you_mean
 
 INSTALL = "python -m cleanrl_worker.tools.install_extras --set envpool"
 _ENLARGED = 4
+_PROCGEN = re.compile(r"([a-z]+?)[-_]?(easy|hard|extreme|memory|exploration)?(-v0)?", re.IGNORECASE)
 
 
 def envpool_is_installed() -> bool:
@@ -39,6 +42,19 @@ def envpool_name(env_id: str) -> str:
     if name not in known:
         raise UnknownGameError(unknown_game(env_id, [one.removesuffix("-v5") for one in known]))
     return name
+
+
+def procgen_name(env_id: str) -> str:
+    """EnvPool's name of `starpilot`, `starpilot-hard` or `StarpilotHard-v0`. Raises :class:`UnknownGameError`, and
+    ImportError without EnvPool."""
+    known = known_names("procgen")
+    match = _PROCGEN.fullmatch(env_id)
+    name = f"{match[1].title()}{(match[2] or 'easy').title()}-v0" if match else ""
+    if name in known:
+        return name
+    short = [one.removesuffix("Easy-v0").lower() for one in known if one.endswith("Easy-v0")]
+    spelled = known if env_id[:1].isupper() else [*short, *(f"{game}-hard" for game in short)]
+    raise UnknownGameError(f"there is no Procgen game {env_id!r}{did_you_mean(env_id, spelled)}")
 
 
 class EnvPoolGames:

@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from cleanrl_worker.checkpoints import Checkpoint, CheckpointError
+from cleanrl_worker.training_state import fill_module, misfits
 
 
 class Policy(Protocol):
@@ -33,19 +34,9 @@ class Policy(Protocol):
 
 def fill(module: torch.nn.Module, name: str, checkpoint: Checkpoint) -> None:
     """Give a network the parameters and buffers that a checkpoint keeps under `name`. Raises CheckpointError."""
-    kept = checkpoint.tensors
-    problems = []
-    for key, value in module.state_dict().items():
-        there = kept.get(f"{name}.{key}")
-        if there is None:
-            problems.append(f"{name}.{key} is missing")
-        elif there.shape != value.shape:
-            problems.append(f"{name}.{key} is {list(there.shape)} there and {list(value.shape)} here")
-    if problems:
+    if problems := misfits(name, module, checkpoint.tensors):
         raise CheckpointError(f"{checkpoint.path} does not fit {checkpoint.manifest.algo}: {'; '.join(problems[:6])}.")
-    with torch.no_grad():  # into the memory that is there: numpy views share it
-        for key, value in module.state_dict().items():
-            value.copy_(kept[f"{name}.{key}"])
+    fill_module(name, module, checkpoint.tensors)
 
 
 def flat_rows(observations: NDArray[Any]) -> NDArray[np.float32]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 import warnings
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -23,7 +22,6 @@ _EXTRA_OF = {
 }
 """Module that may be missing → the set of extras that brings it."""
 _EXTRA_OF_ENTRY_POINT = {"gymnasium.envs.mujoco": "mujoco", "gymnasium.envs.box2d": "box2d", "ale_py": "atari"}
-_PROCGEN_NAME = re.compile(r"([a-z]+?)[-_]?(easy|hard|extreme|memory|exploration)?(-v0)?", re.IGNORECASE)
 
 
 class Spaces(NamedTuple):
@@ -106,31 +104,26 @@ def _from_ale(env_id: str) -> Spaces:
 
 
 def _from_envpool(env_id: str) -> Spaces:
-    from cleanrl_worker.atari import UnknownGameError
     from cleanrl_worker.envpool_games import envpool_name
 
-    try:
-        return _in_envpool(envpool_name(env_id))
-    except ImportError as error:
-        raise _missing(env_id, "envpool", error) from error
-    except UnknownGameError as error:
-        raise ConfigError(_about(env_id, error)) from error
+    return _game_of_envpool(env_id, envpool_name, "envpool")
 
 
 def _from_procgen(env_id: str) -> Spaces:
-    from cleanrl_worker.envpool_games import known_names
+    from cleanrl_worker.envpool_games import procgen_name
+
+    return _game_of_envpool(env_id, procgen_name, "procgen")
+
+
+def _game_of_envpool(env_id: str, name_of: Callable[[str], str], extra: str) -> Spaces:
+    from cleanrl_worker.atari import UnknownGameError
 
     try:
-        known = known_names("procgen")
-        match = _PROCGEN_NAME.fullmatch(env_id)
-        name = f"{match[1].title()}{(match[2] or 'easy').title()}-v0" if match else ""
-        if name in known:
-            return _in_envpool(name)
+        return _in_envpool(name_of(env_id))
     except ImportError as error:
-        raise _missing(env_id, "procgen", error) from error
-    short = [one.removesuffix("Easy-v0").lower() for one in known if one.endswith("Easy-v0")]
-    nearest = did_you_mean(env_id, known if env_id[:1].isupper() else short)
-    raise ConfigError(f"there is no Procgen game {env_id!r}{nearest}")
+        raise _missing(env_id, extra, error) from error
+    except UnknownGameError as error:
+        raise ConfigError(_about(env_id, error)) from error
 
 
 _SOURCES: dict[str, Callable[[str], Spaces]] = {

@@ -117,19 +117,24 @@ class TrainingState:
 
     def check_fit(self, tensors: Tensors) -> None:
         """Raise :class:`StateMismatchError` with the differences when parameters do not fit."""
-        differences = [line for name, module in self._modules.items() for line in _differences(name, module, tensors)]
+        differences = [line for name, module in self._modules.items() for line in misfits(name, module, tensors)]
         if differences:
             raise StateMismatchError("the checkpoint does not fit: " + "; ".join(differences[:6]))
 
     def _load_modules(self, tensors: Tensors) -> None:
         for name, module in self._modules.items():
-            own = {key: tensors[f"{name}.{key}"] for key in module.state_dict()}
-            with torch.no_grad():  # into the memory that is there: optimisers and numpy views share it
-                for key, value in module.state_dict().items():
-                    value.copy_(own[key])
+            fill_module(name, module, tensors)
 
 
-def _differences(name: str, module: torch.nn.Module, tensors: Tensors) -> list[str]:
+@torch.no_grad()
+def fill_module(name: str, module: torch.nn.Module, tensors: Tensors) -> None:
+    """Into the memory that is there: optimisers and numpy views share it."""
+    for key, value in module.state_dict().items():
+        value.copy_(tensors[f"{name}.{key}"])
+
+
+def misfits(name: str, module: torch.nn.Module, tensors: Tensors) -> list[str]:
+    """Why the tensors kept under a name cannot be put into a module, one line for each that cannot."""
     found = []
     for key, value in module.state_dict().items():
         kept = tensors.get(f"{name}.{key}")

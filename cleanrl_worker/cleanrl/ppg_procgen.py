@@ -21,7 +21,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
-import re
 import sys
 import time
 from collections.abc import Callable
@@ -38,8 +37,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cleanrl_worker.arguments import parse
+from cleanrl_worker.atari import UnknownGameError
 from cleanrl_worker.checkpoints import Checkpoint, CheckpointError, describe_space, read_manifest
-from cleanrl_worker.envpool_games import known_names
+from cleanrl_worker.envpool_games import procgen_name
 from cleanrl_worker.game_camera import Camera
 from cleanrl_worker.policies import Policy, fill
 from cleanrl_worker.session import TrainingSession, UsageError
@@ -185,26 +185,19 @@ def require(condition: bool, sentence: str) -> None:
 
 # --- the games ---------------------------------------------------------------------------------------------
 
-NAME = re.compile(r"([a-z]+?)[-_]?(easy|hard|extreme|memory|exploration)?(-v0)?", re.IGNORECASE)
 INSTALL = "python -m cleanrl_worker.tools.install_extras --set procgen"
 
 
 def procgen_id(name: str) -> str:
     """EnvPool's id of `starpilot`, `starpilot-hard` or `StarpilotHard-v0`. Raises UsageError."""
-    from mosaic_protocol.suggest import did_you_mean
-
     try:
-        known = known_names("procgen")
+        return procgen_name(name)
+    except UnknownGameError as error:
+        sentence = str(error)
+        raise UsageError(sentence[:1].upper() + sentence[1:]) from error
     except ImportError as error:
         reason = " ".join(str(error).split())
         raise UsageError(f"ppg_procgen needs the procgen extra ({reason}). Install it with: {INSTALL}") from error
-    match = NAME.fullmatch(name)
-    found = f"{match[1].title()}{(match[2] or 'easy').title()}-v0" if match else ""
-    if found in known:
-        return found
-    short = [one.removesuffix("Easy-v0").lower() for one in known if one.endswith("Easy-v0")]
-    spelled = known if name[:1].isupper() else [*short, *(f"{game}-hard" for game in short)]
-    raise UsageError(f"There is no Procgen game {name!r}{did_you_mean(name, spelled)}")
 
 
 class Games(Protocol):
