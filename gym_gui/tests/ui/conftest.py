@@ -12,6 +12,7 @@ from PyQt6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from gym_gui.tests.support.daemon_process import DaemonProcess
+from gym_gui.tests.ui.ending import delete_now, require_no_timer
 from gym_gui.ui.app import CockpitApp
 from gym_gui.ui.parts import Part
 from mosaic_protocol.paths import MosaicPaths
@@ -49,5 +50,5 @@ def make_cockpit(qtbot: QtBot, qapp: QApplication, tmp_path: Path) -> Iterator[M
     yield make
     for cockpit in opened:
         cockpit.close()
-        cockpit.window.deleteLater()
-    qapp.processEvents()
+        delete_now(cockpit)
+    require_no_timer()

@@ -14,7 +14,8 @@ from pytestqt.qtbot import QtBot
 
 import gym_gui.ui
 from gym_gui.tests.support.daemon_process import DaemonProcess
-from gym_gui.tests.ui.whole_window import HANG, OpenWhole, delete_now, open_whole, remember, train_dock
+from gym_gui.tests.ui.ending import delete_now
+from gym_gui.tests.ui.whole_window import HANG, OpenWhole, open_whole, remember, train_dock
 
 __all__ = ["open_whole"]
 

@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import pytest
 from PyQt6 import sip
-from PyQt6.QtCore import QEvent
 from PyQt6.QtWidgets import QApplication, QWidget
 
 from gym_gui.tests.support.daemon_process import WORKERS, DaemonProcess
+from gym_gui.tests.ui.ending import delete_now, require_no_timer
 from gym_gui.ui.app import CockpitApp
 from gym_gui.ui.composition import Composition
 from gym_gui.ui.forms.schema_form import SchemaTrainForm
@@ -66,14 +66,7 @@ def open_whole(qapp: QApplication, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         reports += cockpit.reporter.reports
         delete_now(cockpit)
     assert reports == []
-
-
-def delete_now(cockpit: CockpitApp) -> None:
-    """Outside an event loop nobody else does what ``deleteLater`` promises, and every style sheet is applied to all."""
-    if not sip.isdeleted(cockpit.window):
-        cockpit.window.deleteLater()
-    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
-    QApplication.processEvents()
+    require_no_timer()
 
 
 def train_dock(cockpit: CockpitApp) -> TrainDock:
