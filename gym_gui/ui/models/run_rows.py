@@ -209,10 +209,10 @@ def _folded(field: str) -> Callable[[RunRow], str | None]:
 # A narrow window shows the first five: which run, how far, how well, for how long still.
 COLUMNS = (
     Column("status", 102, lambda row, now: row.word, lambda row: _URGENCY.get(row.word, 99)),
-    Column("name", 130, _plain("name"), _folded("name")),
+    Column("name", 124, _plain("name"), _folded("name")),
     Column("steps", 126, lambda row, now: steps_text(row.run), lambda row: row.run.last_step, right=True),
-    Column("return", 92, _measured(RETURN_TAG), _headline(RETURN_TAG), right=True),
-    Column("eta", 66, _eta_text, lambda row: row.remaining(), right=True),
+    Column("return", 90, _measured(RETURN_TAG), _headline(RETURN_TAG), right=True),
+    Column("eta", 74, _eta_text, lambda row: row.remaining(), right=True),
     Column("elapsed", 74, _elapsed_text, lambda row: row.run.active_seconds or None, right=True),
     Column("algorithm", 100, _plain("algo"), _folded("algo")),
     Column("environment", 116, _plain("env_id"), _folded("env_id")),
