@@ -78,7 +78,7 @@ class ScriptPlan:
         name = config.algo or found.path.stem
         can = capabilities.of_source(source)
         if source.speaks:
-            order, arguments = None, _arguments(config, flags, name, _own_checkpoint_flags(config))
+            order, arguments = None, _arguments(config, flags, name, _checkpoint_flags(config))
         else:
             order, rest = _order(config, flags, found)
             _require_ability(name, can, order)
@@ -148,10 +148,7 @@ def _foreign_python(bundle: str) -> Path | None:
 def _order(config: WorkerConfig, flags: dict[str, Flag], found: _Found) -> tuple[HarnessOrder, WorkerConfig]:
     """What the harness is to do, and the config without it."""
     params = {name.replace("-", "_"): value for name, value in config.params.items()}
-    wanted: dict[str, Any] = {
-        "checkpoint_every": config.checkpoints.get("every_steps"),
-        "checkpoint_keep": config.checkpoints.get("keep_last"),
-    }
+    wanted = _checkpoint_flags(config)
     wanted |= {name: params.pop(name) for name in _HARNESS_SETTINGS if name in params and name not in flags}
     for name in ("checkpoint_every", "checkpoint_keep"):
         if isinstance(wanted[name], str) and wanted[name].isdecimal():
@@ -172,7 +169,7 @@ def _has_command_line(source: ScriptSource, flags: dict[str, Flag], config: Work
     return bool(flags or config.params or source.imports & _READS_A_COMMAND_LINE)
 
 
-def _own_checkpoint_flags(config: WorkerConfig) -> dict[str, Any]:
+def _checkpoint_flags(config: WorkerConfig) -> dict[str, Any]:
     return {
         "checkpoint_every": config.checkpoints.get("every_steps"),
         "checkpoint_keep": config.checkpoints.get("keep_last"),
