@@ -899,7 +899,6 @@ def told_size(size: tuple[int, int, int], needed: int) -> str:
 def train(args: Args, games: Games, session: TrainingSession) -> None:
     torch.set_num_threads(args.torch_threads)
     torch.set_flush_denormal(True)  # moments of Adam that fade to almost nothing would slow everything down
-    torch.set_flush_denormal(True)  # Adam's moments of silent units decay to numbers that are slow to compute with
     seed_everything(args.seed)
     torch.backends.cudnn.deterministic = args.torch_deterministic
     device = torch.device("cuda" if args.cuda else "cpu")

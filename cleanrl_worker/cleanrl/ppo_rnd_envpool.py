@@ -699,7 +699,6 @@ class Progress:
 def train(args: Args, games: Games, session: TrainingSession) -> None:
     torch.set_num_threads(args.torch_threads)
     torch.set_flush_denormal(True)  # moments of Adam that fade to almost nothing would slow everything down
-    torch.set_flush_denormal(True)  # what fades from Adam's averages would slow the arithmetic down
     keep_large_blocks()
     seed_everything(args.seed)
     torch.backends.cudnn.deterministic = args.torch_deterministic

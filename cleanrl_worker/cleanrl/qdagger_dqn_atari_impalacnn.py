@@ -1050,7 +1050,6 @@ def seed_everything(seed: int) -> None:
 def train(args: Args, task: Task, teacher: Teacher, session: TrainingSession) -> None:
     torch.set_num_threads(args.torch_threads)
     torch.set_flush_denormal(True)  # moments of Adam that fade to almost nothing would slow everything down
-    torch.set_flush_denormal(True)  # Adam's moments of silent units decay to numbers that are slow to compute with
     seed_everything(args.seed)
     torch.backends.cudnn.deterministic = args.torch_deterministic
     device = torch.device("cuda" if args.cuda else "cpu")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,6 @@ import pytest
 
 from gym_gui.tests.support.daemon_process import DaemonProcess
 from gym_gui.tests.support.history import check_history
-
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell that starts the tests in its background has them, and all they start, ignore Ctrl-C, which some test.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

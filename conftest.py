@@ -1,12 +1,12 @@
-"""What scripts set for their whole process must not outlive the test that ran them in this one."""
+"""For every test: what one sets for its whole process does not reach the next."""
 
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
-import torch
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell that starts the tests in its background has them, and all they start, ignore Ctrl-C, which some test.
@@ -17,4 +17,5 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def _same_arithmetic_afterwards() -> Iterator[None]:
     """Scripts flush denormal numbers to zero, which is fast; later tests in this process need them."""
     yield
-    torch.set_flush_denormal(False)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_flush_denormal(False)
