@@ -20,7 +20,7 @@ from cleanrl_worker.harness import capabilities
 from cleanrl_worker.harness.capabilities import Capabilities
 from cleanrl_worker.harness.run import HarnessOrder
 from cleanrl_worker.harness.source import ScriptSource
-from cleanrl_worker.tracking.plan import PROXY_SWITCH, PROXY_VARIABLES, find_proxies
+from cleanrl_worker.tracking.plan import PROXY_SWITCH
 from cleanrl_worker.upstream import (
     UPSTREAM_BUNDLE,
     UpstreamError,
@@ -29,6 +29,7 @@ from cleanrl_worker.upstream import (
     upstream_script,
 )
 from mosaic_protocol.suggest import did_you_mean
+from mosaic_protocol.wandb_proxies import PROXY_VARIABLES, find_proxies
 from mosaic_protocol.worker_manifest import load_manifest
 
 _MODULE_OF_SET = {

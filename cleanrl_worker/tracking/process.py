@@ -20,8 +20,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from cleanrl_worker.tracking.plan import TrackingPlan, without_credentials
+from cleanrl_worker.tracking.plan import TrackingPlan
 from cleanrl_worker.tracking.tracker import TOLD_STATUS
+from mosaic_protocol.wandb_proxies import without_credentials
 
 KEY_VARIABLE = "WANDB_API_KEY"
 KEYRING_SERVICE, KEYRING_USER = "mosaic-wandb", "api_key"

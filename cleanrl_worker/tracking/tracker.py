@@ -13,7 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from cleanrl_worker.tracking.plan import TrackingPlan, find_proxies, make_plan, proxy_wanted
+from cleanrl_worker.tracking.plan import TrackingPlan, make_plan, proxy_wanted
+from mosaic_protocol.wandb_proxies import find_proxies
 
 MAX_PENDING_ROWS = 20_000
 PORTION = 200

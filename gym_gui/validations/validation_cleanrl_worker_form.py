@@ -13,10 +13,10 @@ from gym_gui.services.worker_queries import WorkerQueries
 from gym_gui.validations.dry_run import DryRun, dry_run
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.suggest import did_you_mean
+from mosaic_protocol.wandb_proxies import find_proxies
 
 WORKER_TYPE = "cleanrl"
 MOST_SEED = 2**32 - 1
-PROXY_VARIABLES = ("WANDB_VPN_HTTP_PROXY", "WANDB_VPN_HTTPS_PROXY")
 _START_KINDS: tuple[Literal["resume", "warm_start"], ...] = ("resume", "warm_start")
 
 
@@ -79,25 +79,5 @@ def script_problems(script: ScriptSettings, algorithms: Mapping[str, Any]) -> di
 
 def proxy_fallback(paths: MosaicPaths) -> str:
     """Where the proxy of Weights & Biases would come from when none is typed, without credentials; "" for nowhere."""
-    for name in PROXY_VARIABLES:
-        if os.environ.get(name):
-            return f"{_without_credentials(os.environ[name])} (from {name})"
-    for folder in (paths.root.parent, Path.cwd()):
-        for name, value in _read_env_file(folder / ".env").items():
-            if name in PROXY_VARIABLES and value:
-                return f"{_without_credentials(value)} (from {folder / '.env'})"
-    return ""
-
-
-def _read_env_file(file: Path) -> dict[str, str]:
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return {}
-    pairs = (line.strip().removeprefix("export ").partition("=") for line in lines if not line.strip().startswith("#"))
-    return {name.strip(): value.partition(" #")[0].strip().strip("'\"") for name, _, value in pairs if name.strip()}
-
-
-def _without_credentials(address: str) -> str:
-    scheme, mark, rest = address.rpartition("://")
-    return f"{scheme}{mark}{rest.rpartition('@')[2]}"
+    found = find_proxies({**os.environ, "MOSAIC_HOME": str(paths.root)})
+    return "" if found is None else str(found)
