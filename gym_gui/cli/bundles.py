@@ -68,7 +68,8 @@ def _list(session: CliSession, *, as_json: bool) -> None:
 def _row(info: BundleInfo) -> list[str]:
     if info.problem:
         return [info.name, "fail", fmt.one_line(info.problem)]
-    lacking = f": {', '.join(info.missing[:2])}{', …' if len(info.missing) > 2 else ''}" if info.missing else ""
+    outdated = info.missing if info.status == "stale" else ()
+    lacking = f": {', '.join(outdated[:2])}{', …' if len(outdated) > 2 else ''}" if outdated else ""
     return [info.name, info.status, f"{_STATUSES[info.status]}{lacking}"]
 
 

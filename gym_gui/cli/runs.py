@@ -17,6 +17,7 @@ from gym_gui.cli.options import OUTCOME, STATE, Count, json_option, run_argument
 from gym_gui.cli.script_flags import show as show_flags
 from gym_gui.cli.session import CliSession, program, run_id_for, shortest_path
 from gym_gui.cli.summary import products
+from mosaic_protocol.headline import MEAN_RETURN
 from mosaic_protocol.states import RunState
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class _Listing:
 @click.option("--page", type=Count(), default=1, show_default=True, help="Which page.")
 @click.option("--all", "everything", is_flag=True, help="Every run instead of a page.")
 @click.option("--deleted", is_flag=True, help="List runs in the trash as well.")
+@click.option("--watch", "watching", is_flag=True, help="Keep the list up to date on the terminal until Ctrl-C.")
 @json_option
 @click.pass_obj
 def runs(
@@ -76,13 +78,20 @@ def runs(
     page: int,
     everything: bool,
     deleted: bool,
+    watching: bool,
     as_json: bool,
 ) -> None:
     """List runs, newest first.
 
-    The first column is the end of each id; it is enough to name a run anywhere.
+    The first column is the end of each id; it is enough to name a run anywhere. RETURN is the mean of the last 100
+    episodes.
     """
     listing = _Listing(sum(states, ()), sum(outcomes, ()), search, deleted)
+    if watching:
+        if everything or as_json or not fmt.is_terminal():
+            raise click.UsageError("--watch draws one page on a terminal: leave out --all and --json, and any pipe")
+        _watch(session, listing, limit, page)
+        return
     with session.client() as client:
         if everything:
             found = _everything(listing, client)
@@ -91,7 +100,33 @@ def runs(
     if as_json:
         fmt.echo_json({"runs": [run_view.run_object(run) for run in found.runs], "total": found.total})
     else:
-        _tell_runs(found, listing, page)
+        click.echo(_listing_text(found, listing, page))
+
+
+def _watch(session: CliSession, listing: _Listing, limit: int, page: int) -> None:
+    from gym_gui.cli.watch import Watch
+
+    def picture(client: TrainerClient, room: int) -> str:
+        most = max(1, room - 3)  # beside the line on top, the headings and the line below
+        found = _one_page(listing, client, min(limit, most), page)
+        return f"{_situation(client.health())}\n{_listing_text(found, listing, page)}"
+
+    with session.client():  # starts the daemon when none runs; afterwards one that leaves is waited for
+        pass
+    Watch(session, picture).until_interrupted()
+
+
+def _situation(health: pb.Health) -> str:
+    """What the machine is doing, in a line."""
+    parts = [f"{health.live} live, {health.queued} queued"]
+    for name, reserved, there in (
+        ("CPU", health.reserved.cpus, health.capacity.cpus),
+        ("GPU", health.reserved.gpus, health.capacity.gpus),
+    ):
+        if there:
+            parts.append(f"{reserved} of {fmt.counted(there, name)} reserved")
+    parts.append(f"{fmt.size(health.disk_free_bytes)} of disk free")
+    return "; ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -117,16 +152,16 @@ def _one_page(listing: _Listing, client: TrainerClient, size: int, number: int) 
     return _Found([], total)
 
 
-def _tell_runs(found: _Found, listing: _Listing, page: int) -> None:
+def _listing_text(found: _Found, listing: _Listing, page: int) -> str:
     if not found.runs:
-        click.echo(_nothing_to_list(found.total, listing))
-        return
+        return _nothing_to_list(found.total, listing)
     headers = ["ID", "NAME", "STATE", "STEPS", "RETURN", "TRAINED", "SUBMITTED"]
     rows = [_row(run) for run in found.runs]
-    click.echo(fmt.table(headers, rows, right=frozenset({"STEPS", "RETURN", "TRAINED"}), give_way="NAME"))
-    if len(found.runs) < found.total:
-        more = f"; --page {page + 1} shows more, --all everything" if found.has_more else ""
-        click.echo(fmt.dimmed(f"{len(found.runs)} of {fmt.counted(found.total, 'run')}{more}"))
+    text = fmt.table(headers, rows, right=frozenset({"STEPS", "RETURN", "TRAINED"}), give_way="NAME")
+    if len(found.runs) == found.total:
+        return text
+    more = f"; --page {page + 1} shows more, --all everything" if found.has_more else ""
+    return text + "\n" + fmt.dimmed(f"{len(found.runs)} of {fmt.counted(found.total, 'run')}{more}")
 
 
 def _nothing_to_list(total: int, listing: _Listing) -> str:
@@ -138,13 +173,13 @@ def _nothing_to_list(total: int, listing: _Listing) -> str:
 
 
 def _row(run: pb.Run) -> list[str]:
-    newest = run.headline.get(run_view.RETURN_TAG)
+    mean = run.headline.get(MEAN_RETURN)
     return [
         run_view.short_id(run.run_id),
         fmt.one_line(run.name),
         _state_with_place(run),
         run_view.steps_text(run),
-        fmt.MISSING if newest is None else fmt.quantity(newest),
+        fmt.MISSING if mean is None else fmt.quantity(mean),
         fmt.duration(run.active_seconds) if run.active_seconds else fmt.MISSING,
         fmt.ago(run.created_at),
     ]

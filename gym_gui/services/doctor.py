@@ -189,11 +189,13 @@ def _bundle(info: BundleInfo) -> Check:
         return Check(identity, title, "ok", "Satisfied by this interpreter")
     if info.status == "ready":
         return Check(identity, title, "ok", f"Its environment is ready: {info.python}")
-    what = "Its environment is out of date" if info.status == "stale" else "Not ready"
+    fix = f"mosaic bundles install {info.name}"
+    if info.status == "missing":  # what this interpreter lacks of it says nothing: it was never meant to go in there
+        return Check(identity, title, "warn", "Not installed; only the runs and workers that name it need it", fix)
     named = ", ".join(info.missing[:NAMED_IN_ADVICE])
     more = len(info.missing) - NAMED_IN_ADVICE
-    detail = f"{what}: it lacks {named}" + (f" and {more} more" if more > 0 else "")
-    return Check(identity, title, "warn", detail, f"mosaic bundles install {info.name}")
+    detail = f"Its environment is out of date: it lacks {named}" + (f" and {more} more" if more > 0 else "")
+    return Check(identity, title, "warn", detail, fix)
 
 
 def _daemon(probe: DaemonProbe) -> Check:
