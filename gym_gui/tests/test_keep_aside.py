@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gym_gui.services.trainer.errors import RegistryCorruptError, WorldError
-from gym_gui.services.trainer.keep_aside import back_up, backup_of, opened_or_kept_aside
+from gym_gui.services.trainer.keep_aside import RecentCopy, backup_of, opened_or_kept_aside
 from gym_gui.services.trainer.run_registry import RunRegistry
 from gym_gui.tests.support.run_records import run_record
 
@@ -84,7 +84,7 @@ def test_damage_after_damage_overwrites_nothing(path: Path) -> None:
 def test_the_command_in_the_sentence_brings_the_copy_back(path: Path) -> None:
     with closing(RunRegistry(path)) as registry:
         run, _ = registry.insert(run_record(), "").result(30)
-        back_up(path)
+        RecentCopy(registry).refresh()
     path.write_bytes(GARBAGE)
     with pytest.raises(RegistryCorruptError) as told:
         open_it(path)
@@ -114,25 +114,42 @@ def test_other_trouble_moves_nothing(path: Path) -> None:
 def test_a_copy_is_taken_while_the_registry_is_in_use_and_holds_what_was_acknowledged(
     path: Path, registry: RunRegistry
 ) -> None:
+    copy = RecentCopy(registry)
     first, _ = registry.insert(run_record(), "").result(30)
-    back_up(path)
+    copy.refresh()
     assert runs_in(backup_of(path)) == [first.run_id]
     second, _ = registry.insert(run_record(), "").result(30)
-    back_up(path)
+    copy.refresh()
     assert runs_in(backup_of(path)) == [first.run_id, second.run_id]
     assert not list(path.parent.glob("*draft*"))
+
+
+def test_a_registry_that_did_not_change_is_not_copied_again(path: Path, registry: RunRegistry) -> None:
+    copy = RecentCopy(registry)
+    copy.refresh()
+    backup_of(path).unlink()
+    copy.refresh()
+    assert not backup_of(path).exists()
+    registry.insert(run_record(), "").result(30)
+    copy.refresh()
+    assert backup_of(path).exists()
 
 
 def test_a_copy_that_fails_leaves_the_old_one(
     path: Path, registry: RunRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    copy = RecentCopy(registry)
     run, _ = registry.insert(run_record(), "").result(30)
-    back_up(path)
+    copy.refresh()
+    registry.insert(run_record(), "").result(30)
 
     def no_replace(self: Path, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "replace", no_replace)
-    with pytest.raises(OSError, match="No space"):
-        back_up(path)
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "replace", no_replace)
+        with pytest.raises(OSError, match="No space"):
+            copy.refresh()
     assert runs_in(backup_of(path)) == [run.run_id]
+    copy.refresh()
+    assert len(runs_in(backup_of(path))) == 2, "it is tried again"

@@ -62,6 +62,8 @@ class GroupCommitter:
         self, path: Path, migrations: list[Migration], *, synchronous: str, reserve: DiskReserve | None = None
     ) -> None:
         self.path = path
+        self.commits = 0
+        """How many transactions were committed since it was opened."""
         self._pending: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
         self._closed = threading.Event()
         self._reserve, self._reserve_given_up = reserve, False
@@ -136,6 +138,7 @@ class GroupCommitter:
         except sqlite3.Error as error:
             self._roll_back()
             return translate(error, self.path)
+        self.commits += 1
         for future, result, problem in answers:
             if problem is None:
                 future.set_result(result)

@@ -11,7 +11,7 @@ from gym_gui.logging_config import log_constants as codes
 from gym_gui.logging_config.structured import log_event
 from gym_gui.services.trainer.deletion import RunDeletion
 from gym_gui.services.trainer.errors import TrainerError
-from gym_gui.services.trainer.keep_aside import back_up
+from gym_gui.services.trainer.keep_aside import RecentCopy
 from gym_gui.services.trainer.log_files import rotate_run_logs
 from gym_gui.services.trainer.orchestrator import TrainerOrchestrator
 from gym_gui.services.trainer.warm_pool import WarmPool
@@ -27,6 +27,7 @@ class Housekeeping:
 
     def __init__(self, orchestrator: TrainerOrchestrator, deletion: RunDeletion, warm_pool: WarmPool) -> None:
         self._orchestrator, self._deletion, self._warm_pool = orchestrator, deletion, warm_pool
+        self._copy = RecentCopy(orchestrator.registry)
 
     async def run(self) -> None:
         rounds = 0
@@ -49,6 +50,6 @@ class Housekeeping:
             await asyncio.to_thread(rotate_run_logs, self._orchestrator.paths.run_logs(run_id), limit)
 
     async def _clean(self) -> None:
-        await asyncio.to_thread(back_up, self._orchestrator.paths.registry_db)
+        await asyncio.to_thread(self._copy.refresh)
         await self._deletion.purge_old(self._orchestrator.settings.trash_hours)
         await self._warm_pool.drop_idle()

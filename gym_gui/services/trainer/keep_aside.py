@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from gym_gui.services.trainer.errors import RegistryCorruptError
 from gym_gui.services.trainer.group_commit import connect
+from gym_gui.services.trainer.run_registry import RunRegistry
 
 T = TypeVar("T")
 
@@ -34,8 +35,25 @@ def opened_or_kept_aside(path: Path, opener: Callable[[Path], T]) -> T:
         ) from error
 
 
-def back_up(path: Path) -> None:
-    """Refresh the copy beside a database, atomically, without disturbing writers."""
+class RecentCopy:
+    """The copy beside a registry."""
+
+    def __init__(self, registry: RunRegistry) -> None:
+        self._registry = registry
+        self._held: int | None = None
+        """How many commits the copy holds; None while none was made."""
+
+    def refresh(self) -> None:
+        """Copy what changed, and nothing when nothing did: an idle daemon need not write a large registry over and
+        over. Blocks; for a thread."""
+        commits = self._registry.commits
+        if commits != self._held:
+            _back_up(self._registry.path)
+            self._held = commits
+
+
+def _back_up(path: Path) -> None:
+    """Replace the copy beside a database, atomically, without disturbing writers."""
     draft = path.with_suffix(".backup-draft")
     draft.unlink(missing_ok=True)
     with closing(connect(path, read_only=True)) as source, closing(sqlite3.connect(draft)) as target:

@@ -48,6 +48,9 @@ class RunQueue:
     def __init__(self, capacity: HostCapacity) -> None:
         self.capacity = capacity
         self._waiting: dict[str, Demand] = {}
+        self._places: dict[str, int] = {}
+        """Of each waiting run, counted from the day the daemon started; the head of the line has one more than left."""
+        self._left = 0
         self._live: dict[str, Reservation] = {}
         self._gpus = GPUAllocator(capacity.gpus)
 
@@ -81,6 +84,7 @@ class RunQueue:
         if reason := self.refusal(demand):
             raise ValueError(reason)  # at the head it would block every run behind it for ever
         self._waiting[run_id] = demand
+        self._places[run_id] = self._left + len(self._waiting)
 
     def restore(self, run_id: str, demand: Demand, reservation: Reservation) -> None:
         """Take up a run that is live already; it keeps what it holds, even past capacity.
@@ -100,13 +104,17 @@ class RunQueue:
         indices = self._gpus.reserve(run_id, self._gpus_to_give(demand))
         if indices is None:
             return None
-        del self._waiting[run_id]
+        del self._waiting[run_id], self._places[run_id]
+        self._left += 1
         self._live[run_id] = Reservation(demand.cpus, demand.memory_mb, indices)
         return run_id, self._live[run_id]
 
     def withdraw(self, run_id: str) -> bool:
         """Take a waiting run out of the line. False if it was not waiting, for example because it is live."""
-        return self._waiting.pop(run_id, None) is not None
+        if self._waiting.pop(run_id, None) is None:
+            return False
+        self._places = {waiting: place for place, waiting in enumerate(self._waiting, start=self._left + 1)}
+        return True
 
     def release(self, run_id: str) -> None:
         """Give back what a live run holds; nothing happens if it is not live."""
@@ -114,8 +122,8 @@ class RunQueue:
         self._gpus.release(run_id)
 
     def position(self, run_id: str) -> int:
-        """The place in the line: 1 is next, 0 is not queued."""
-        return next((place for place, waiting in enumerate(self._waiting, start=1) if waiting == run_id), 0)
+        """The place in the line: 1 is next, 0 is not queued. Asked for every queued run of every listing."""
+        return self._places.get(run_id, self._left) - self._left
 
     def _check_unknown(self, run_id: str) -> None:
         if run_id in self._waiting:
