@@ -83,7 +83,7 @@ def _made(number: int) -> pb.Run:
         active_seconds=100.0,
         last_step=50_000 if live else 100_000,
         total_steps=100_000,
-        headline={"charts/episodic_return": number % 500, "charts/SPS": 4000.0 + number % 1000},
+        headline={"mean_return": number % 500, "charts/SPS": 4000.0 + number % 1000},
     )
 
 

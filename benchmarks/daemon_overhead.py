@@ -27,7 +27,6 @@ disturbs less."""
 SCRIPT = ROOT / "cleanrl_worker" / "cleanrl" / "ppo.py"
 SEED = 1
 _LOOK_SECONDS = 0.2
-_LOOKS_PER_RETURNS = 5
 
 
 @dataclass(frozen=True)
@@ -94,12 +93,8 @@ def _through_daemon(daemon: BenchDaemon, steps: int) -> Speed:
 
 def _follow(daemon: BenchDaemon, run_id: str, trace: CpuTrace) -> None:
     """Ask as often as the live line of `mosaic train` does, until the script is gone."""
-    looks = 0
     while not trace.wait(_LOOK_SECONDS):
         daemon.client.run(run_id)
-        looks += 1
-        if looks % _LOOKS_PER_RETURNS == 0:
-            daemon.client.metrics(run_id, ["charts/episodic_return"], max_points=100)
 
 
 def _bare(steps: int) -> Speed:

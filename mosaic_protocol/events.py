@@ -35,7 +35,7 @@ class _Record(msgspec.Struct, tag_field="kind", kw_only=True, omit_defaults=True
     v: Int64 = 1
 
 
-class LifecycleRecord(_Record, tag="lifecycle"):
+class RunLifecycleEvent(_Record, tag="lifecycle"):
     """A worker's word about the run: ``run_started``, ``run_paused``, ``run_completed``, …"""
 
     event: str
@@ -97,7 +97,7 @@ class LogRecord(_Record, tag="log"):
     fields: dict[str, Any] = {}
 
 
-Record: TypeAlias = LifecycleRecord | MetricRow | TrainingStep | EpisodeSummary | ArtifactRecord | LogRecord
+Record: TypeAlias = RunLifecycleEvent | MetricRow | TrainingStep | EpisodeSummary | ArtifactRecord | LogRecord
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)

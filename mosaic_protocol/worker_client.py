@@ -23,6 +23,7 @@ import json
 import os
 import random
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -110,6 +111,7 @@ class WorkerSession:
         self._heartbeat_seconds = 1.0
         self._session_token = ""
         self._closed_word = False
+        self._refusal_told: str | None = ""
         self.on_change: Callable[[], None] | None = None
         """Called, in any thread, after :attr:`desired` changed or the handshake was made. Must be quick."""
         self._thread: threading.Thread | None = None
@@ -189,7 +191,7 @@ class WorkerSession:
         tail = str(detail.pop("stdout_tail", ""))
         self._closed_word = self._closed_word or event in events.CLOSING_EVENTS
         self.publish(
-            events.LifecycleRecord(event=event, sentence=sentence, step=self._step, stdout_tail=tail, detail=detail)
+            events.RunLifecycleEvent(event=event, sentence=sentence, step=self._step, stdout_tail=tail, detail=detail)
         )
 
     def started(self, total_steps: int = 0) -> None:
@@ -311,9 +313,17 @@ class WorkerSession:
             await asyncio.to_thread(self._stop_talking.wait, backoff * random.uniform(0.5, 1.0))
 
     def _note_refusal(self, error: grpc.aio.AioRpcError) -> None:
-        """The daemon is away: go on. It refuses this worker: the run is over or not ours, so stop."""
+        """The daemon is away: go on. It refuses this worker: the run is over or not ours, so stop. It refuses a record:
+        that cannot be helped while the run goes on, but whoever reads its log has to learn why no numbers come."""
         if error.code() in _FENCED:
             self.request(Desired.STOP, error.details() or "the trainer daemon refused this worker")
+        elif error.code() is grpc.StatusCode.INVALID_ARGUMENT and error.details() != self._refusal_told:
+            self._refusal_told = error.details()
+            waits = "what was said since waits in the outbox and is read when the run ends"
+            print(
+                f"mosaic: the trainer daemon refuses what this worker says ({error.details()}); {waits}",
+                file=sys.stderr,
+            )
 
     async def _converse(self) -> None:
         async with self.context.endpoint().aio_channel() as channel:

@@ -15,7 +15,7 @@ from gym_gui.cli import format as fmt
 from gym_gui.cli import run_view
 from gym_gui.cli.errors import CliError, ExitCode
 from gym_gui.cli.options import json_option, run_argument
-from gym_gui.cli.progress import RECENT_EPISODES, Pace, Part, fitted, progress_parts
+from gym_gui.cli.progress import Pace, Part, fitted, progress_parts
 from gym_gui.cli.session import CliSession, program, run_id_for
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from mosaic_protocol.proto import trainer_pb2 as pb
 
 _POLL_SECONDS = 0.2
-_RETURNS_SECONDS = 1.0
 _PLAIN_SECONDS = 5.0
 _AWAY = [Part("trainer daemon away, waiting…"), Part("the run goes on; `mosaic daemon start` brings it back", 1)]
 
@@ -85,7 +84,6 @@ class Follower:
         self._session, self._run_id, self._display = session, run_id, display
         self._client: TrainerClient | None = None
         self._pace = Pace()
-        self._returns_at = 0.0
 
     def until_over(self) -> pb.Run:
         """Raises :class:`CliError` INTERRUPTED on Ctrl-C, and whatever the daemon says when the run is gone."""
@@ -120,19 +118,10 @@ class Follower:
         try:
             run = self._client.run(self._run_id)
             self._pace.note(run, time.monotonic())
-            self._fetch_returns(self._client)
         except DaemonAwayError:
             self._drop_client()  # the next daemon may listen elsewhere
             return None
         return run
-
-    def _fetch_returns(self, client: TrainerClient) -> None:
-        if time.monotonic() < self._returns_at:
-            return
-        self._returns_at = time.monotonic() + _RETURNS_SECONDS
-        seen = self._pace.returns_step
-        for series in client.metrics(self._run_id, [run_view.RETURN_TAG], max_points=RECENT_EPISODES, after_step=seen):
-            self._pace.note_returns(series.steps, series.values)
 
     def _drop_client(self) -> None:
         if self._client is not None:

@@ -15,8 +15,8 @@ from gym_gui.cli import format as fmt
 from gym_gui.cli import run_view
 from gym_gui.cli.errors import CliError, ExitCode
 from gym_gui.cli.options import Count, json_option, run_argument
-from gym_gui.cli.progress import RECENT_EPISODES
 from gym_gui.cli.session import CliSession, run_id_for
+from mosaic_protocol.headline import RECENT_EPISODES
 
 if TYPE_CHECKING:
     from gym_gui.services.trainer.client import TrainerClient

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gym_gui.cli import format as fmt
-from gym_gui.cli.run_view import SPS_TAG, state_word
+from gym_gui.cli.run_view import state_word
+from mosaic_protocol.headline import MEAN_RETURN, SPS_TAG
 from mosaic_protocol.states import RunState
 
 if TYPE_CHECKING:
     from mosaic_protocol.proto import trainer_pb2 as pb
 
-RECENT_EPISODES = 100
 _WINDOW = 20.0
 _SHORTEST_WINDOW = 2.0
 _STALLED = 30.0
@@ -25,12 +25,9 @@ _STALLED = 30.0
 
 @dataclass
 class Pace:
-    """What a watcher has seen of a run: how fast its steps went by lately, and the returns of recent episodes."""
+    """What a watcher has seen of a run: how fast its steps went by lately."""
 
     _seen: deque[tuple[float, int]] = field(default_factory=deque)
-    returns: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_EPISODES))
-    returns_step: int = 0
-    """Up to which step the returns are known."""
 
     def note(self, run: pb.Run, now: float) -> None:
         if run.state != RunState.EXEC:  # a pause must not look like slowness
@@ -40,10 +37,6 @@ class Pace:
         while now - self._seen[0][0] > _WINDOW:
             self._seen.popleft()
 
-    def note_returns(self, steps: Sequence[int], values: Sequence[float]) -> None:
-        self.returns.extend(value for value in values if value == value)
-        self.returns_step = max([self.returns_step, *steps])
-
     @property
     def steps_per_second(self) -> float:
         """Over the last seconds; 0 when too little was seen."""
@@ -51,10 +44,6 @@ class Pace:
             return 0.0
         (began, first), (ended, last) = self._seen[0], self._seen[-1]
         return (last - first) / (ended - began) if ended - began >= _SHORTEST_WINDOW else 0.0
-
-    @property
-    def mean_return(self) -> float | None:
-        return sum(self.returns) / len(self.returns) if self.returns else None
 
 
 @dataclass(frozen=True)
@@ -77,15 +66,15 @@ def progress_parts(run: pb.Run, pace: Pace, waited: float) -> list[Part]:
 
 
 def _numbers(run: pb.Run, pace: Pace) -> list[Part]:
-    step = max(run.last_step, pace.returns_step)  # heartbeats come less often than metrics
+    step = run.last_step
     parts = [Part(f"{step:,}/{run.total_steps:,}" if run.total_steps else f"{step:,} steps", 1)]
     if run.total_steps:
         parts.append(Part(f"{min(100, 100 * step // run.total_steps)}%", 2))
     speed = run.headline.get(SPS_TAG) or pace.steps_per_second
     if speed > 0 and run.state == RunState.EXEC:
         parts.append(Part(f"{fmt.quantity(round(speed))} steps/s", 5))
-    if pace.mean_return is not None:
-        parts.append(Part(f"return {fmt.quantity(pace.mean_return)}", 3))
+    if MEAN_RETURN in run.headline:
+        parts.append(Part(f"return {fmt.quantity(run.headline[MEAN_RETURN])}", 3))
     if run.seconds_since_progress > _STALLED and run.state == RunState.EXEC:
         parts.append(Part(f"no step for {fmt.duration(run.seconds_since_progress)}", 4))
     elif speed > 0 and run.total_steps and run.state == RunState.EXEC:

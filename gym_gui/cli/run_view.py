@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 from gym_gui.cli import format as fmt
 from gym_gui.services.run_words import (
     OUTCOME_WORDS,
-    RETURN_TAG,
-    SPS_TAG,
     STATE_WORDS,
     called,
     is_over,
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
 # Shared with the cockpit; here they are where the command line looks for them.
 __all__ = [
     "OUTCOME_WORDS",
-    "RETURN_TAG",
-    "SPS_TAG",
     "STATE_WORDS",
     "called",
     "is_over",

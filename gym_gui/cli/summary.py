@@ -11,8 +11,8 @@ import click
 
 from gym_gui.cli import format as fmt
 from gym_gui.cli import run_view
-from gym_gui.cli.progress import RECENT_EPISODES
 from gym_gui.cli.session import program, shortest_path
+from mosaic_protocol.headline import RECENT_EPISODES, RETURN_TAG
 from mosaic_protocol.paths import RunPaths
 from mosaic_protocol.run_manifest import read_manifest
 from mosaic_protocol.states import Outcome
@@ -49,7 +49,7 @@ def outcome_line(run: pb.Run) -> str:
 
 def recent_mean_return(client: TrainerClient, run_id: str) -> tuple[float, int] | None:
     """Mean return of the last episodes and how many these were."""
-    for series in client.metrics(run_id, [run_view.RETURN_TAG], max_points=RECENT_EPISODES):
+    for series in client.metrics(run_id, [RETURN_TAG], max_points=RECENT_EPISODES):
         values = [value for value in series.values if value == value]
         if values:
             return sum(values) / len(values), len(values)

@@ -10,8 +10,6 @@ from mosaic_protocol.states import Desired, Outcome, RunState
 if TYPE_CHECKING:
     from mosaic_protocol.proto import trainer_pb2 as pb
 
-RETURN_TAG = "charts/episodic_return"
-SPS_TAG = "charts/SPS"
 MISSING = "-"
 
 STATE_WORDS: dict[str, tuple[RunState, ...]] = {

@@ -46,10 +46,9 @@ def test_a_queued_run_tells_its_place() -> None:
 
 
 def test_a_training_run_tells_steps_speed_return_and_time_left() -> None:
-    pace = Pace()
-    pace.note_returns([100, 200], [10.0, 20.0])
-    run = a_run(last_step=500, total_steps=2000, headline={"charts/SPS": 50.0}, active_seconds=10)
-    assert line(run, pace) == "training  500/2,000  25%  50 steps/s  return 15  ETA 30s  elapsed 10s"
+    numbers = {"charts/SPS": 50.0, "charts/episodic_return": 20.0, "mean_return": 15.0}
+    run = a_run(last_step=500, total_steps=2000, headline=numbers, active_seconds=10)
+    assert line(run) == "training  500/2,000  25%  50 steps/s  return 15  ETA 30s  elapsed 10s"
 
 
 def test_without_a_total_there_is_no_share_and_no_time_left() -> None:
@@ -86,14 +85,6 @@ def test_the_pace_is_that_of_the_last_seconds_and_forgets_a_pause() -> None:
     assert pace.steps_per_second == 0
     pace.note(a_run(last_step=600), now=110.0)
     assert pace.steps_per_second == 20
-
-
-def test_the_mean_return_is_of_the_last_hundred_episodes_and_passes_over_nan() -> None:
-    pace = Pace()
-    pace.note_returns(range(150), [0.0] * 50 + [2.0] * 99 + [float("nan")])
-    assert len(pace.returns) == 100
-    assert pace.mean_return == pytest.approx(1.98)
-    assert pace.returns_step == 149
 
 
 def test_steps_show_the_total_until_it_is_reached() -> None:

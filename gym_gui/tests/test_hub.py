@@ -49,10 +49,10 @@ def entries(log: Path, code: str) -> list[dict[str, object]]:
 def journal(outbox: Path, stream: str = "worker", *, records: int = 8, segment_bytes: int = 200) -> None:
     """A worker's journal of several segments, with a word at its beginning and at its end."""
     writer = OutboxWriter(outbox, stream, segment_bytes=segment_bytes)
-    writer.append(ev.LifecycleRecord(event=ev.RUN_STARTED))
+    writer.append(ev.RunLifecycleEvent(event=ev.RUN_STARTED))
     for step in range(1, records - 1):
         writer.append(ev.MetricRow(step=step, values={"loss": float(step)}))
-    writer.append(ev.LifecycleRecord(event=ev.RUN_COMPLETED, sentence="done"))
+    writer.append(ev.RunLifecycleEvent(event=ev.RUN_COMPLETED, sentence="done"))
     writer.close()
 
 
@@ -74,7 +74,7 @@ class Listener:
         self._store = store
         self._news = asyncio.Event()
 
-    async def __call__(self, run_id: str, stream: str, record: ev.LifecycleRecord) -> None:
+    async def __call__(self, run_id: str, stream: str, record: ev.RunLifecycleEvent) -> None:
         assert self._store.acked(run_id, stream) >= record.seq, "heard before it was stored"
         self.heard.append((run_id, stream, record.event))
         self._news.set()
@@ -175,7 +175,7 @@ async def test_a_damaged_journal_is_told_and_the_rest_of_it_kept(
 
 
 def _metrics(store: TelemetryStore, stream: str) -> list[ev.MetricRow]:
-    rows = store._query("SELECT line FROM records WHERE kind = 'metric' AND stream = ?", (stream,))
+    rows = store._large.rows("SELECT line FROM records WHERE kind = 'metric' AND stream = ?", (stream,))
     return [record for row in rows if isinstance(record := ev.decode(bytes(row[0])), ev.MetricRow)]
 
 

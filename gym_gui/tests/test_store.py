@@ -126,7 +126,7 @@ def test_a_bad_line_is_refused_by_its_number_and_nothing_of_its_batch_is_kept(
 @pytest.mark.parametrize("number", [-(2**63) - 1, 2**63, 10**30])
 @pytest.mark.parametrize(
     "record",
-    [ev.MetricRow(step=0, values={"a": 1.0}), ev.LifecycleRecord(event="heartbeat", step=0)],
+    [ev.MetricRow(step=0, values={"a": 1.0}), ev.RunLifecycleEvent(event="heartbeat", step=0)],
     ids=["metric", "word"],
 )
 def test_a_number_that_no_column_can_hold_is_refused(store: TelemetryStore, record: Any, number: int) -> None:
@@ -140,7 +140,7 @@ def test_without_space_nothing_changes_and_the_same_batch_works_later(store: Tel
         store._writer.submit(lambda c: c.execute(f"PRAGMA max_page_count = {pages}").fetchall()).result(PATIENCE)
 
     send(store, [metric(1)])
-    large = [line_of(ev.LifecycleRecord(event="heartbeat", sentence="x" * 2000), seq) for seq in range(2, 200)]
+    large = [line_of(ev.RunLifecycleEvent(event="heartbeat", sentence="x" * 2000), seq) for seq in range(2, 200)]
     limit(20)
     with pytest.raises(StorageFullError):
         send(store, large, first_seq=2)
@@ -234,8 +234,8 @@ def test_log_lines_are_passed_on_but_not_kept(store: TelemetryStore) -> None:
 
 
 def test_lifecycle_records_come_back_with_their_stream_in_order(store: TelemetryStore) -> None:
-    send(store, [line_of(ev.LifecycleRecord(event=ev.RUN_STARTED), 1), metric(2)], stream="worker")
-    send(store, [line_of(ev.LifecycleRecord(event=ev.RUN_COMPLETED, sentence="done"), 1)], stream="script")
+    send(store, [line_of(ev.RunLifecycleEvent(event=ev.RUN_STARTED), 1), metric(2)], stream="worker")
+    send(store, [line_of(ev.RunLifecycleEvent(event=ev.RUN_COMPLETED, sentence="done"), 1)], stream="script")
     told = [(stream, record.event, record.seq) for stream, record in store.lifecycle("run")]
     assert told == [("worker", ev.RUN_STARTED, 1), ("script", ev.RUN_COMPLETED, 1)]
 
@@ -273,21 +273,62 @@ def test_an_unknown_run_or_tag_has_nothing(store: TelemetryStore) -> None:
 
 def test_the_headline_is_the_newest_value_of_each_headline_tag(store: TelemetryStore) -> None:
     send(store, [metric(1, tags={RETURN: 1.0, "loss": 9.0}), metric(2, tags={RETURN: 2.0, "charts/SPS": 500.0})])
-    assert store.headline("run") == {RETURN: 2.0, "charts/SPS": 500.0}
+    assert store.headline("run") == {RETURN: 2.0, "mean_return": 1.5, "charts/SPS": 500.0}
     send(store, [metric(3, tags={RETURN: math.nan})], first_seq=3)
-    assert store.headline("run") == {"charts/SPS": 500.0}
+    assert store.headline("run") == {"mean_return": 1.5, "charts/SPS": 500.0}
     assert store.tags("run") == ["charts/SPS", RETURN, "loss"]
+
+
+def test_what_the_event_loop_asks_does_not_wait_for_a_long_read(store: TelemetryStore) -> None:
+    send(store, [metric(1, tags={RETURN: 1.0})])
+    with store._large.each("SELECT * FROM metrics"):  # would hang here for ever if they shared a connection
+        assert store.headline("run")[RETURN] == 1.0
+        assert (store.acked("run", "worker"), store.newest_step("run")) == (1, 1)
+
+
+def test_the_newest_step_is_that_of_the_headline(store: TelemetryStore) -> None:
+    assert store.newest_step("run") == 0
+    send(store, [metric(1, step=40, tags={RETURN: 1.0}), metric(2, step=50, tags={"charts/SPS": 9.0})])
+    assert (store.newest_step("run"), store.newest_step("other")) == (50, 0)
+
+
+def test_the_mean_return_is_of_the_hundred_newest_episodes_and_passes_over_nan(store: TelemetryStore) -> None:
+    returns = [0.0] * 50 + [2.0] * 99 + [math.nan]
+    send(store, [metric(seq, tags={RETURN: value}) for seq, value in enumerate(returns[:120], 1)])
+    assert store.headline("run")["mean_return"] == pytest.approx(1.4)
+    send(store, [metric(seq, tags={RETURN: value}) for seq, value in enumerate(returns[120:], 121)], first_seq=121)
+    assert store.headline("run")["mean_return"] == 2.0
+    send(store, [metric(1, step=151, tags={RETURN: 101.0})], stream="another")
+    assert store.headline("run")["mean_return"] == 3.0
+
+
+def test_a_run_whose_returns_are_no_numbers_has_no_mean(store: TelemetryStore) -> None:
+    send(store, [metric(1, tags={RETURN: math.nan})])
+    assert store.headline("run") == {}
+
+
+def test_runs_of_an_older_store_get_their_mean_return(tmp_path: Path) -> None:
+    path = tmp_path / "telemetry.sqlite"
+    with closing(TelemetryStore(path)) as store:
+        send(store, [metric(1, tags={RETURN: 1.0}), metric(2, tags={RETURN: 2.0})])
+        send(store, [metric(1)], run="without returns")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM headline WHERE tag = (SELECT key FROM tags WHERE name = 'mean_return')")
+        connection.execute("PRAGMA user_version = 1")
+    with closing(TelemetryStore(path)) as store:
+        assert store.headline("run") == {RETURN: 2.0, "mean_return": 1.5}
+        assert store.headline("without returns") == {}
 
 
 def test_forgetting_a_run_removes_all_of_it_and_nothing_else(store: TelemetryStore, tmp_path: Path) -> None:
     for run in ("run", "other"):
-        send(store, [metric(1, tags={RETURN: 1.0}), line_of(ev.LifecycleRecord(event=ev.RUN_STARTED), 2)], run=run)
+        send(store, [metric(1, tags={RETURN: 1.0}), line_of(ev.RunLifecycleEvent(event=ev.RUN_STARTED), 2)], run=run)
     store.forget("run").result(PATIENCE)
     assert (store.acked("run", "worker"), store.metric_rows("run"), store.headline("run")) == (0, 0, {})
     assert (store.acked("other", "worker"), store.metric_rows("other"), store.headline("other")) == (
         2,
         1,
-        {RETURN: 1.0},
+        {RETURN: 1.0, "mean_return": 1.0},
     )
     assert send(store, [metric(1)], run="run").acked == 1, "a run of that name begins anew"
     with closing(sqlite3.connect(tmp_path / "telemetry.sqlite")) as connection:

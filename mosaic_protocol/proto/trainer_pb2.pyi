@@ -247,7 +247,7 @@ class Run(_message.Message):
     def reserved(self) -> Global___Resources: ...
     @_builtins.property
     def headline(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
-        """newest value of each headline tag"""
+        """newest value of each headline tag, and mean_return"""
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mosaic_protocol import events
 
 SAMPLES: list[events.Record] = [
-    events.LifecycleRecord(event=events.RUN_FAILED, sentence="exited with status 1", step=12, stdout_tail="a\nb"),
+    events.RunLifecycleEvent(event=events.RUN_FAILED, sentence="exited with status 1", step=12, stdout_tail="a\nb"),
     events.MetricRow(step=3, values={"charts/SPS": 1200.0, "losses/value_loss": None}),
     events.TrainingStep(episode=1, step=2, observation=[0.5, 1], action=0, reward=-1.0, terminated=True),
     events.EpisodeSummary(episode=4, length=9, total_reward=None, seed=1, outcome="solved", info={"k": [1]}),
@@ -45,7 +45,7 @@ def test_a_reward_that_is_not_finite_can_be_read_back() -> None:
 
 
 def test_a_line_is_one_line_whatever_the_text() -> None:
-    line = events.encode(events.LifecycleRecord(event="x", stdout_tail="a\nb\r\n\u2028c\0"))
+    line = events.encode(events.RunLifecycleEvent(event="x", stdout_tail="a\nb\r\n\u2028c\0"))
     assert b"\n" not in line and b"\r" not in line
 
 
@@ -56,7 +56,7 @@ def test_a_record_of_a_newer_version_is_refused_with_a_hint() -> None:
 
 def test_fields_that_a_newer_worker_adds_are_ignored() -> None:
     record = events.decode(b'{"kind":"lifecycle","event":"run_started","mood":"good"}')
-    assert record == events.LifecycleRecord(event="run_started")
+    assert record == events.RunLifecycleEvent(event="run_started")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def finite_json() -> st.SearchStrategy[Any]:
 @settings(max_examples=500)
 @given(st.dictionaries(st.text(), finite_json(), max_size=4), st.text())
 def test_whatever_a_worker_puts_into_detail_comes_back(detail: dict[str, Any], sentence: str) -> None:
-    record = events.LifecycleRecord(event="run_paused", sentence=sentence, detail=detail)
+    record = events.RunLifecycleEvent(event="run_paused", sentence=sentence, detail=detail)
     assert events.decode(events.encode(record)) == record
 
 

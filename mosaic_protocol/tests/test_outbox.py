@@ -9,13 +9,13 @@ from mosaic_protocol import events, outbox
 from mosaic_protocol.outbox import OutboxReader, OutboxWriter
 
 
-def record(text: str = "x") -> events.LifecycleRecord:
-    return events.LifecycleRecord(event="heartbeat", sentence=text)
+def record(text: str = "x") -> events.RunLifecycleEvent:
+    return events.RunLifecycleEvent(event="heartbeat", sentence=text)
 
 
 def sentences(lines: list[bytes]) -> list[str]:
     decoded = [events.decode(line) for line in lines]
-    return [item.sentence for item in decoded if isinstance(item, events.LifecycleRecord)]
+    return [item.sentence for item in decoded if isinstance(item, events.RunLifecycleEvent)]
 
 
 def fill(directory: Path, texts: list[str], *, segment_bytes: int = outbox.SEGMENT_BYTES) -> None:
@@ -224,7 +224,7 @@ def test_a_record_that_cannot_be_encoded_leaves_no_gap(tmp_path: Path) -> None:
     writer = OutboxWriter(tmp_path, "script")
     writer.append(record("a"))
     with pytest.raises(TypeError):
-        writer.append(events.LifecycleRecord(event="x", detail={"a": object()}))
+        writer.append(events.RunLifecycleEvent(event="x", detail={"a": object()}))
     assert writer.append(record("b")) == 2
     writer.close()
     assert sentences(read_all(tmp_path)) == ["a", "b"]

@@ -27,7 +27,7 @@ writer = OutboxWriter(Path(sys.argv[1]), "script", segment_bytes=400_000)
 sizes = random.Random(int(sys.argv[2]))
 while True:
     text = "x" * sizes.choice([10, 1_000, 300_000])
-    writer.append(events.LifecycleRecord(event="heartbeat", step=writer.last_seq + 1, sentence=text))
+    writer.append(events.RunLifecycleEvent(event="heartbeat", step=writer.last_seq + 1, sentence=text))
 """
 
 LIMITED_WRITER = """
@@ -40,7 +40,7 @@ def limit_files_to(size):
 
 def append():
     step = writer.last_seq + 1
-    return writer.append(events.LifecycleRecord(event="heartbeat", step=step, sentence="x" * 500))
+    return writer.append(events.RunLifecycleEvent(event="heartbeat", step=step, sentence="x" * 500))
 
 writer = outbox.OutboxWriter(Path(sys.argv[1]), "script")
 outbox.MAX_HELD_RECORDS = 50
@@ -101,7 +101,7 @@ def read_all(directory: Path) -> list[events.Record]:
 def check_whole(records: list[events.Record]) -> None:
     numbers = list(range(1, len(records) + 1))
     assert [record.seq for record in records] == numbers
-    assert [record.step for record in records if isinstance(record, events.LifecycleRecord)] == numbers
+    assert [record.step for record in records if isinstance(record, events.RunLifecycleEvent)] == numbers
 
 
 def test_a_writer_killed_at_any_instant_leaves_no_gap_no_double_and_no_torn_line(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_writer_killed_at_any_instant_leaves_no_gap_no_double_and_no_torn_line
         check_whole(before)
         writer = OutboxWriter(tmp_path, "script", segment_bytes=400_000)
         assert writer.last_seq == len(before)
-        writer.append(events.LifecycleRecord(event="heartbeat", step=writer.last_seq + 1))
+        writer.append(events.RunLifecycleEvent(event="heartbeat", step=writer.last_seq + 1))
         writer.close()
         check_whole(read_all(tmp_path))
         assert len(read_all(tmp_path)) == len(before) + 1

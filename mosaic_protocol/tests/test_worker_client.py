@@ -51,6 +51,7 @@ class Memory:
     beats: list[pb.HeartbeatRequest] = field(default_factory=list)
     desired: Desired = Desired.RUN
     refusal: tuple[grpc.StatusCode, str] | None = None
+    refused: int = 0
     lost_acks: int = 0
     """So many acknowledgements are lost after the records were stored."""
 
@@ -58,7 +59,7 @@ class Memory:
         return [events.decode(line) for line in self.lines.get(stream, [])]
 
     def words(self) -> list[str]:
-        return [record.event for record in self.records() if isinstance(record, events.LifecycleRecord)]
+        return [record.event for record in self.records() if isinstance(record, events.RunLifecycleEvent)]
 
     def steps(self, stream: str = "worker") -> list[int]:
         return [record.step for record in self.records(stream) if isinstance(record, events.MetricRow)]
@@ -78,6 +79,7 @@ class _Service(TrainerServiceServicer):
 
     def _check(self, context: grpc.ServicerContext, tokens: list[str]) -> None:
         if self._memory.refusal is not None:
+            self._memory.refused += 1
             context.abort(*self._memory.refusal)
         shown = dict(context.invocation_metadata()).get("authorization")
         if shown not in [f"Bearer {token}" for token in tokens]:
@@ -456,6 +458,18 @@ def test_a_daemon_in_trouble_does_not_stop_the_worker(
     assert daemon.memory.steps() == [1, 2, 3, 4, 5]
 
 
+def test_a_refused_record_is_told_once_in_the_workers_own_log(
+    daemon: Daemon, session: WorkerSession, capfd: pytest.CaptureFixture[str]
+) -> None:
+    daemon.memory.refusal = (grpc.StatusCode.INVALID_ARGUMENT, "record 3: not a record")
+    daemon.start()
+    count(session, 1, 5)
+    until("a third refusal", lambda: daemon.memory.refused >= 3)
+    daemon.memory.refusal = None
+    assert session.finish(PATIENCE)
+    assert capfd.readouterr().err.count("refuses what this worker says (record 3: not a record)") == 1
+
+
 # ---- as a context manager ------------------------------------------------------------------------
 
 
@@ -474,7 +488,7 @@ def test_a_block_that_fails_says_why_and_lets_the_error_through(
     with pytest.raises(ZeroDivisionError), _without_claim(context):
         _ = 1 / 0
     last = daemon.memory.records()[-1]
-    assert isinstance(last, events.LifecycleRecord)
+    assert isinstance(last, events.RunLifecycleEvent)
     assert (last.event, last.sentence) == (events.RUN_FAILED, "ZeroDivisionError: division by zero")
 
 

@@ -23,7 +23,7 @@ from mosaic_protocol.outbox import MESSAGE_BYTES, OutboxReader, streams
 
 logger = logging.getLogger(__name__)
 
-LifecycleListener = Callable[[str, str, ev.LifecycleRecord], Awaitable[None]]
+LifecycleListener = Callable[[str, str, ev.RunLifecycleEvent], Awaitable[None]]
 """Hears (run id, stream, record)."""
 ProgressListener = Callable[[str, int], None]
 """Hears (run id, step)."""
@@ -96,7 +96,7 @@ class TelemetryHub:
                 return
 
     async def _tell(self, batch: Batch, record: ev.Record) -> None:
-        if isinstance(record, ev.LifecycleRecord) and self._on_lifecycle is not None:
+        if isinstance(record, ev.RunLifecycleEvent) and self._on_lifecycle is not None:
             await self._on_lifecycle(batch.run_id, batch.stream, record)
         elif isinstance(record, ev.LogRecord):
             _re_emit(batch.run_id, record)

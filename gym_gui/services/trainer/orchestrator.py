@@ -147,7 +147,7 @@ class TrainerOrchestrator:
             yield live.run
             await changed.wait()
 
-    async def _on_worker_word(self, run_id: str, stream: str, record: ev.LifecycleRecord) -> None:
+    async def _on_worker_word(self, run_id: str, stream: str, record: ev.RunLifecycleEvent) -> None:
         if run_id not in self.tracked:
             return
         said = lc.WorkerSaid(record.event, record.sentence, record.step, stream, record.seq)

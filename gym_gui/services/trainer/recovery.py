@@ -53,7 +53,8 @@ class Recovery:
             await self._orchestrator.apply_surely(run.run_id, lc.LaunchFailed(f"never started: {refusal}"))
 
     async def _take_up(self, run: RunRecord) -> None:
-        live = self._orchestrator.tracked[run.run_id] = TrackedRun(run, step=run.last_step)
+        step = max(run.last_step, self._orchestrator.hub.store.newest_step(run.run_id))
+        live = self._orchestrator.tracked[run.run_id] = TrackedRun(run, step=step)
         held = _held(run)
         self._orchestrator.queue.restore(run.run_id, Demand(held.cpus, len(held.gpu_indices), held.memory_mb), held)
         await self._orchestrator.hear_again(run.run_id)

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,8 +20,9 @@ import msgspec
 
 from gym_gui.services.trainer.disk_reserve import DiskReserve
 from gym_gui.services.trainer.errors import RefusedError, UnknownRunError
-from gym_gui.services.trainer.group_commit import GroupCommitter, Migration, connect
+from gym_gui.services.trainer.group_commit import GroupCommitter, Migration
 from gym_gui.services.trainer.lifecycle import Transition
+from gym_gui.services.trainer.read_connection import ReadConnection
 from gym_gui.services.trainer.run_queue import Reservation
 from gym_gui.services.trainer.run_record import RunRecord
 from mosaic_protocol.states import TERMINAL_STATES
@@ -110,12 +109,20 @@ class RunRegistry:
     def __init__(self, path: Path) -> None:
         reserve = DiskReserve(path.with_name("reserve"))
         self._writer = GroupCommitter(path, MIGRATIONS, synchronous="FULL", reserve=reserve)
-        self._reader = connect(path, read_only=True)
-        self._reading = threading.Lock()
+        self._reader = ReadConnection(path)
 
     def close(self) -> None:
         self._reader.close()  # first, because the last one to close folds the write-ahead log into the file
         self._writer.close()
+
+    @property
+    def path(self) -> Path:
+        return self._writer.path
+
+    @property
+    def commits(self) -> int:
+        """Grows with every change; tells whether a copy is still good."""
+        return self._writer.commits
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
@@ -162,64 +169,54 @@ class RunRegistry:
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def get(self, run_id: str) -> RunRecord:
-        with self._rows("SELECT document FROM runs WHERE run_id = ?", (run_id,)) as rows:
-            if not rows:
-                raise UnknownRunError(f"no run has the id {run_id[:60]!r}: `mosaic runs` lists them")
-            return _decode(rows[0])
+        rows = self._reader.rows("SELECT document FROM runs WHERE run_id = ?", (run_id,))
+        if not rows:
+            raise UnknownRunError(f"no run has the id {run_id[:60]!r}: `mosaic runs` lists them")
+        return _decode(rows[0])
 
     def find(self, reference: str) -> RunRecord:
         """The run a person means: an id, the beginning or end of one, or a name."""
         if not reference:
             raise UnknownRunError("no run was named: `mosaic runs` lists them")
         key = reference.upper()
-        with self._rows("SELECT document FROM runs WHERE run_id = ?", (key,)) as exact:
-            if exact:  # programs ask so many times a second: here an index answers, below all runs are read
-                return _decode(exact[0])
+        exact = self._reader.rows("SELECT document FROM runs WHERE run_id = ?", (key,))
+        if exact:  # programs ask so many times a second: here an index answers, below all runs are read
+            return _decode(exact[0])
         parts = "substr(run_id, 1, ?) = ? OR substr(run_id, -?) = ?"
         sql = f"SELECT document FROM runs WHERE {parts} OR name = ? ORDER BY position DESC LIMIT 20"
-        with self._rows(sql, (len(key), key, len(key), key, reference)) as rows:
-            return _the_one(reference, [_decode(row) for row in rows])
+        rows = self._reader.rows(sql, (len(key), key, len(key), key, reference))
+        return _the_one(reference, [_decode(row) for row in rows])
 
     def page(self, query: Query, size: int, token: str) -> Page:
         where, values = query.where()
         after = _position_of(token)
-        with self._rows(f"SELECT count(*) FROM runs WHERE {where}", values) as counted:
-            total = int(counted[0][0])
+        total = int(self._reader.rows(f"SELECT count(*) FROM runs WHERE {where}", values)[0][0])
         sql = f"SELECT position, document FROM runs WHERE {where} AND position < ? ORDER BY position DESC LIMIT ?"
-        with self._rows(sql, [*values, after, size + 1]) as rows:
-            more = len(rows) > size
-            shown = rows[:size]
-            return Page([_decode(row) for row in shown], str(shown[-1]["position"]) if more else "", total)
+        rows = self._reader.rows(sql, [*values, after, size + 1])
+        shown, more = rows[:size], len(rows) > size
+        return Page([_decode(row) for row in shown], str(shown[-1]["position"]) if more else "", total)
 
     def unfinished(self) -> list[RunRecord]:
         """Every run that is not over, in the order of submission."""
         over = tuple(TERMINAL_STATES)
         marks = ",".join("?" * len(over))
-        with self._rows(f"SELECT document FROM runs WHERE state NOT IN ({marks}) ORDER BY position", over) as rows:
-            return [_decode(row) for row in rows]
+        sql = f"SELECT document FROM runs WHERE state NOT IN ({marks}) ORDER BY position"
+        return [_decode(row) for row in self._reader.rows(sql, over)]
 
     def changed_after(self, revision: int, limit: int = 500) -> list[RunRecord]:
         """Runs changed since a revision, oldest change first."""
-        with self._rows(
-            "SELECT document FROM runs WHERE revision > ? ORDER BY revision LIMIT ?", (revision, limit)
-        ) as rows:
-            return [_decode(row) for row in rows]
+        sql = "SELECT document FROM runs WHERE revision > ? ORDER BY revision LIMIT ?"
+        return [_decode(row) for row in self._reader.rows(sql, (revision, limit))]
 
     def deleted_before(self, wall_time: float) -> list[RunRecord]:
-        with self._rows("SELECT document FROM runs WHERE deleted = 1", ()) as rows:
-            return [run for run in map(_decode, rows) if run.deleted_at < wall_time]
+        rows = self._reader.rows("SELECT document FROM runs WHERE deleted = 1")
+        return [run for run in map(_decode, rows) if run.deleted_at < wall_time]
 
     def history(self, run_id: str = "") -> list[HistoryRow]:
         """Transitions of one run, or of all, oldest first."""
         where, values = ("WHERE run_id = ?", (run_id,)) if run_id else ("", ())
-        with self._rows(f"SELECT * FROM transitions {where} ORDER BY revision", values) as rows:
-            return [_decode_history(row) for row in rows]
-
-    @contextmanager
-    def _rows(self, sql: str, values: Sequence[object]) -> Iterator[list[sqlite3.Row]]:
-        with self._reading:
-            rows = self._reader.execute(sql, tuple(values)).fetchall()
-        yield rows
+        rows = self._reader.rows(f"SELECT * FROM transitions {where} ORDER BY revision", values)
+        return [_decode_history(row) for row in rows]
 
 
 _decoder = msgspec.json.Decoder(RunRecord)

@@ -270,7 +270,7 @@ class TrainerService(TrainerServiceServicer):
     async def PublishLifecycle(
         self, request: AsyncIterator[pb.RecordBatch], context: Context
     ) -> AsyncIterator[pb.RecordAck]:
-        async for ack in self._take_records(request, context, ev.LifecycleRecord):
+        async for ack in self._take_records(request, context, ev.RunLifecycleEvent):
             yield ack
 
     async def _take_records(

@@ -11,16 +11,16 @@ be gone, and the cursor with them, so the worker's outbox fills the hole.
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from gym_gui.services.trainer.errors import RefusedError
-from gym_gui.services.trainer.group_commit import GroupCommitter, Migration, connect
+from gym_gui.services.trainer.group_commit import GroupCommitter, Migration
+from gym_gui.services.trainer.read_connection import ReadConnection
 from mosaic_protocol import events as ev
+from mosaic_protocol.headline import HEADLINE_TAGS, MEAN_RETURN, RECENT_EPISODES, RETURN_TAG
 from mosaic_protocol.outbox import MESSAGE_BYTES
 
 
@@ -42,10 +42,14 @@ def _first_schema(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: list[Migration] = [_first_schema]
+def _mean_returns_of_old_runs(connection: sqlite3.Connection) -> None:
+    """Runs that were stored before means were kept get theirs."""
+    sql = "SELECT run FROM headline JOIN tags ON tags.key = tag WHERE name = ?"
+    for (run,) in connection.execute(sql, (RETURN_TAG,)).fetchall():
+        _write_mean_return(connection, int(run))
 
-HEADLINE_TAGS = ("charts/episodic_return", "charts/episodic_length", "charts/SPS")
-"""Scalars whose newest value every listing shows."""
+
+MIGRATIONS: list[Migration] = [_first_schema, _mean_returns_of_old_runs]
 
 
 @dataclass(frozen=True)
@@ -88,11 +92,12 @@ class TelemetryStore:
 
     def __init__(self, path: Path) -> None:
         self._writer = GroupCommitter(path, MIGRATIONS, synchronous="NORMAL")
-        self._reader = connect(path, read_only=True)
-        self._reading = threading.Lock()
+        self._small, self._large = ReadConnection(path), ReadConnection(path)
+        """The event loop asks the one and never waits for the other, where somebody may be reading a million points."""
 
     def close(self) -> None:
-        self._reader.close()  # first, because the last one to close folds the write-ahead log into the file
+        for reader in (self._small, self._large):  # first, because the last to close folds the log into the file
+            reader.close()
         self._writer.close()
 
     # ---- writing -------------------------------------------------------------------------------------------------
@@ -133,20 +138,20 @@ class TelemetryStore:
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def acked(self, run_id: str, stream: str) -> int:
-        rows = self._query(
+        rows = self._small.rows(
             "SELECT acked FROM cursors JOIN run_keys ON key = run WHERE run_id = ? AND stream = ?", (run_id, stream)
         )
         return int(rows[0][0]) if rows else 0
 
-    def lifecycle(self, run_id: str) -> list[tuple[str, ev.LifecycleRecord]]:
+    def lifecycle(self, run_id: str) -> list[tuple[str, ev.RunLifecycleEvent]]:
         """(stream, record) of every lifecycle record of a run, in the order in which they were stored."""
-        rows = self._query(
+        rows = self._large.rows(
             "SELECT stream, line FROM records WHERE run = (SELECT key FROM run_keys WHERE run_id = ?)"
             " AND kind = 'lifecycle' ORDER BY row",
             (run_id,),
         )
         found = ((str(stream), ev.decode(bytes(line))) for stream, line in rows)
-        return [(stream, record) for stream, record in found if isinstance(record, ev.LifecycleRecord)]
+        return [(stream, record) for stream, record in found if isinstance(record, ev.RunLifecycleEvent)]
 
     def records(self, run_id: str, kind: str, after_row: int, limit: int = 1000) -> list[tuple[int, bytes]]:
         """(row, line) of the stored records of one kind after a row, as many as fit into one message."""
@@ -156,22 +161,27 @@ class TelemetryStore:
         )
         found: list[tuple[int, bytes]] = []
         size = 0
-        with self._reading, closing(self._reader.execute(sql, (run_id, kind, after_row, limit))) as cursor:
+        with self._large.each(sql, (run_id, kind, after_row, limit)) as cursor:
             while size < MESSAGE_BYTES and (row := cursor.fetchone()) is not None:
                 found.append((int(row[0]), bytes(row[1])))
                 size += len(row[1])
         return found
 
     def headline(self, run_id: str) -> dict[str, float]:
-        rows = self._query(
+        rows = self._small.rows(
             "SELECT tags.name, value FROM headline JOIN tags ON tags.key = tag"
             " WHERE run = (SELECT key FROM run_keys WHERE run_id = ?) AND value IS NOT NULL",
             (run_id,),
         )
         return {str(name): float(value) for name, value in rows}
 
+    def newest_step(self, run_id: str) -> int:
+        """How far a run was by its headline numbers; 0 when it has none."""
+        sql = "SELECT coalesce(max(step), 0) FROM headline WHERE run = (SELECT key FROM run_keys WHERE run_id = ?)"
+        return int(self._small.rows(sql, (run_id,))[0][0])
+
     def tags(self, run_id: str) -> list[str]:
-        rows = self._query(
+        rows = self._large.rows(
             "SELECT name FROM tags WHERE EXISTS (SELECT 1 FROM metrics WHERE tag = tags.key"
             " AND run = (SELECT key FROM run_keys WHERE run_id = ?)) ORDER BY name",
             (run_id,),
@@ -185,8 +195,8 @@ class TelemetryStore:
             " AND tag = (SELECT key FROM tags WHERE name = ?) AND step > ?"
         )
         values = (run_id, tag, after_step)
-        total = int(self._query(f"SELECT count(*) FROM metrics WHERE {condition}", values)[0][0])
-        rows = self._query(
+        total = int(self._large.rows(f"SELECT count(*) FROM metrics WHERE {condition}", values)[0][0])
+        rows = self._large.rows(
             f"SELECT step, value, wall_time FROM metrics WHERE {condition}"
             " ORDER BY step DESC, stream DESC, seq DESC LIMIT ?",
             (*values, max_points),
@@ -203,11 +213,7 @@ class TelemetryStore:
     def metric_rows(self, run_id: str) -> int:
         """How many scalars a run has stored."""
         sql = "SELECT count(*) FROM metrics WHERE run = (SELECT key FROM run_keys WHERE run_id = ?)"
-        return int(self._query(sql, (run_id,))[0][0])
-
-    def _query(self, sql: str, values: Sequence[object]) -> list[sqlite3.Row]:
-        with self._reading:
-            return self._reader.execute(sql, tuple(values)).fetchall()
+        return int(self._large.rows(sql, (run_id,))[0][0])
 
 
 def _gone_for_good(batch: Batch, acked: int) -> list[str]:
@@ -293,6 +299,20 @@ def _write_metrics(connection: sqlite3.Connection, run: int, stream: str, rows: 
     connection.executemany(
         "INSERT OR REPLACE INTO headline VALUES (?, ?, ?, ?)",
         [(run, _tag_key(connection, tag), step, value) for tag, (step, value) in newest.items()],
+    )
+    if RETURN_TAG in newest:
+        _write_mean_return(connection, run)
+
+
+def _write_mean_return(connection: sqlite3.Connection, run: int) -> None:
+    """Read back from the rows, and not carried on: whatever order they came in, the figure belongs to the curve."""
+    mean, step = connection.execute(
+        "SELECT avg(value), max(step) FROM (SELECT value, step FROM metrics WHERE run = ? AND tag = ?"
+        " ORDER BY step DESC, stream DESC, seq DESC LIMIT ?)",
+        (run, _tag_key(connection, RETURN_TAG), RECENT_EPISODES),
+    ).fetchone()
+    connection.execute(
+        "INSERT OR REPLACE INTO headline VALUES (?, ?, ?, ?)", (run, _tag_key(connection, MEAN_RETURN), step, mean)
     )
 
 

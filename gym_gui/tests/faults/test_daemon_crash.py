@@ -71,6 +71,20 @@ def test_five_live_runs_outlive_their_daemon(daemon: DaemonProcess, tmp_path: Pa
         assert daemon.starts(run_id) == 1
 
 
+def test_a_daemon_that_comes_back_knows_how_far_its_runs_were(daemon: DaemonProcess, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    run_id = daemon.submit(total_timesteps=STEPS, step_seconds=0.001, gate=str(gate), gate_at=STEPS)
+    wait_for("the steps to be stored", lambda: len(steps_of(daemon, run_id)) == STEPS - 1)
+    worker = worker_of(daemon, run_id)
+    send_signal(worker, signal.SIGSTOP)  # it cannot say it once more
+    daemon.kill()
+    daemon.start()
+    assert daemon.client.run(run_id).last_step == STEPS - 1
+    send_signal(worker, signal.SIGCONT)
+    gate.touch()
+    assert daemon.wait_over(run_id).outcome == "completed"
+
+
 def test_workers_find_back_to_a_daemon_that_is_killed_again_and_again(daemon: DaemonProcess) -> None:
     runs = [daemon.submit(name=f"busy-{n}", total_timesteps=100_000, step_seconds=0.002) for n in range(4)]
     for run_id in runs:

@@ -12,7 +12,6 @@ from PyQt6.QtCore import QEvent, QObject, QPoint, Qt
 from PyQt6.QtWidgets import QAbstractItemView, QApplication, QPushButton, QScrollArea, QToolButton, QWidget
 from pytestqt.qtbot import QtBot
 
-from gym_gui.services.run_words import RETURN_TAG
 from gym_gui.tests.support.cleanrl_runs import children_of, cleanrl_daemon, submit_ppo
 from gym_gui.tests.support.daemon_process import DaemonProcess, wait_for
 from gym_gui.tests.ui.conftest import MakeCockpit
@@ -28,6 +27,7 @@ from gym_gui.ui.panels.train_dock import TrainDock
 from gym_gui.ui.widgets.checkpoint_card import CheckpointCard
 from gym_gui.ui.widgets.cleanrl_train_form import CleanRlTrainForm
 from gym_gui.ui.widgets.snackbar import Snackbar
+from mosaic_protocol.headline import RETURN_TAG
 from mosaic_protocol.process_identity import ProcessIdentity
 from mosaic_protocol.proto import trainer_pb2 as pb
 

@@ -70,12 +70,12 @@ def test_the_eta_of_a_resumed_run_counts_only_steps_of_its_own_time() -> None:
 
 
 def test_what_is_not_known_is_left_empty() -> None:
-    run = made(1, config={"metadata": 3}, headline={"charts/episodic_return": float("nan")})
+    run = made(1, config={"metadata": 3}, headline={"mean_return": float("nan")})
     assert [text(run, name) for name in ("seed", "steps", "return", "sps", "elapsed", "eta", "reserved")] == [""] * 7
 
 
 def test_steps_return_and_reservation_are_told() -> None:
-    run = made(7, last_step=1200, total_steps=50_000, headline={"charts/episodic_return": 212.44})
+    run = made(7, last_step=1200, total_steps=50_000, headline={"mean_return": 212.44})
     run.reserved.CopyFrom(pb.Resources(cpus=2, memory_mb=2048))
     assert [text(run, name) for name in ("seed", "steps", "return", "reserved")] == [
         "7",
@@ -140,7 +140,7 @@ def test_every_column_sorts_and_what_has_no_value_comes_last(column: str, descen
             last_step=number * 10,
             total_steps=1000,
             active_seconds=float(number),
-            headline={"charts/episodic_return": number, "charts/SPS": number},
+            headline={"mean_return": number, "charts/SPS": number},
             reserved=pb.Resources(cpus=number),
         )
         for number in (2, 1, 3)
@@ -154,8 +154,8 @@ def test_every_column_sorts_and_what_has_no_value_comes_last(column: str, descen
 def test_a_run_without_a_return_comes_last_both_ways() -> None:
     runs = [
         made(1),
-        made(2, headline={"charts/episodic_return": -5.0}),
-        made(3, headline={"charts/episodic_return": 5.0}),
+        made(2, headline={"mean_return": -5.0}),
+        made(3, headline={"mean_return": 5.0}),
     ]
     assert shown(ordered(runs, sort="return", descending=True)) == ["run-3", "run-2", "run-1"]
     assert shown(ordered(runs, sort="return", descending=False)) == ["run-2", "run-3", "run-1"]
@@ -206,7 +206,7 @@ def _random_run(dice: random.Random, number: int) -> pb.Run:
         outcome="completed" if state == "TERM" else "",
         algo=dice.choice(["ppo", "dqn", "c51"]),
         last_step=dice.randrange(5),
-        headline={"charts/episodic_return": dice.randrange(4)} if dice.random() < 0.7 else {},
+        headline={"mean_return": dice.randrange(4)} if dice.random() < 0.7 else {},
     )
 
 

@@ -86,7 +86,7 @@ def test_a_run_appears_trains_and_finishes_in_its_row(
     assert cell(panel, run_id, "reserved") == "1 CPU"
     gate.touch()
     qtbot.waitUntil(lambda: cell(panel, run_id, "status") == "completed", timeout=HANG)
-    qtbot.waitUntil(lambda: cell(panel, run_id, "return") == "20", timeout=HANG)
+    qtbot.waitUntil(lambda: cell(panel, run_id, "return") == "10.50", timeout=HANG)  # the mean of 1 to 20
     assert (cell(panel, run_id, "eta"), panel.filters.chips["finished"].text()) == ("", "Finished 1")
 
 

@@ -14,6 +14,7 @@ from gym_gui.ui.models.run_order import RunOrder, View
 from gym_gui.ui.models.run_rows import COLUMNS, QUEUED, TICKING, RunRow
 from gym_gui.ui.models.waiting_line import in_line
 from gym_gui.ui.run_book import RunBook
+from mosaic_protocol.headline import RECENT_EPISODES
 
 _MOST_EDITS = 100
 """Of more changes at once each would cost the view more than a list made anew."""
@@ -218,7 +219,7 @@ class RunTable(QAbstractTableModel):
             "environment": self.tr("Environment"),
             "seed": self.tr("Seed"),
             "steps": self.tr("Steps"),
-            "return": self.tr("Last return"),
+            "return": self.tr("Mean return"),
             "sps": self.tr("Steps/s"),
             "elapsed": self.tr("Elapsed"),
             "eta": self.tr("ETA"),
@@ -236,7 +237,7 @@ class RunTable(QAbstractTableModel):
             "environment": self.tr("What it trains on"),
             "seed": self.tr("The seed of its random numbers"),
             "steps": self.tr("Environment steps done, of all it is to do"),
-            "return": self.tr("Newest episodic return"),
+            "return": self.tr("Mean return of the last {count} episodes").format(count=RECENT_EPISODES),
             "sps": self.tr("Newest steps per second"),
             "elapsed": self.tr("Time it has trained, without queue and pauses"),
             "eta": self.tr("Time until its last step, at the pace it has"),

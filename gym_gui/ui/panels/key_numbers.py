@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gym_gui.services.run_words import RETURN_TAG, SPS_TAG, duration, is_over, ordinal, percent
+from gym_gui.services.run_words import duration, is_over, ordinal, percent
 from gym_gui.ui.models.run_rows import RunRow
 from gym_gui.ui.plots.aggregate import seed_of
 from gym_gui.ui.plots.axis_text import steps_text, value_text
 from gym_gui.ui.plots.run_metrics import RunMetrics
-from gym_gui.ui.plots.tags import LENGTH_TAG
+from mosaic_protocol.headline import LENGTH_TAG, MEAN_RETURN, RECENT_EPISODES, RETURN_TAG, SPS_TAG
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.states import Outcome, RunState
 
-RECENT = 100
 _STALLED = 30.0
 
 
@@ -38,13 +37,13 @@ def key_numbers(row: RunRow, metrics: RunMetrics | None, now: float) -> KeyNumbe
     if metrics is not None and RETURN_TAG in metrics.series and not is_over(run):
         step = max(step, int(metrics.series[RETURN_TAG].buffer.steps[-1]))  # metrics come more often than words
     recent = metrics.recent_mean if metrics is not None else lambda tag, points: None
-    mean_return = recent(RETURN_TAG, RECENT)
+    mean_return = recent(RETURN_TAG, RECENT_EPISODES)
     left = row.remaining(now)
     speed = recent(SPS_TAG, 1) or run.headline.get(SPS_TAG)
     total = f" / {run.total_steps:,}" if run.total_steps else ""
     return KeyNumbers(
-        mean_return=value_text(run.headline.get(RETURN_TAG) if mean_return is None else mean_return),
-        length=value_text(recent(LENGTH_TAG, RECENT)),
+        mean_return=value_text(run.headline.get(MEAN_RETURN) if mean_return is None else mean_return),
+        length=value_text(recent(LENGTH_TAG, RECENT_EPISODES)),
         speed=value_text(None if speed is None else round(speed)),
         elapsed=duration(row.elapsed(now)) if row.elapsed(now) > 0 else "–",
         remaining="–" if left is None else duration(left),

@@ -12,11 +12,12 @@ from PyQt6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QScrollAre
 from gym_gui.services.run_words import state_word
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.metrics_store import MOST_RUNS
-from gym_gui.ui.panels.key_numbers import RECENT, key_numbers
+from gym_gui.ui.panels.key_numbers import key_numbers
 from gym_gui.ui.panels.stage_runs import StageRuns
 from gym_gui.ui.widgets.action_buttons import ActionButtons
 from gym_gui.ui.widgets.elided_label import ElidedLabel
 from gym_gui.ui.widgets.status_badge import StatusBadge
+from mosaic_protocol.headline import RECENT_EPISODES
 
 _NARROW = 600
 _FIRST_TO_GO = ("length", "speed", "progress", "remaining")
@@ -95,7 +96,7 @@ class ComparedRuns(StageRuns):
             heading.setProperty("role", "section")
             grid.addWidget(heading, 0, column, _side(column))
         for number in ("mean_return", "length"):
-            self._headings[number].setToolTip(self.tr("mean of the last {count}").format(count=RECENT))
+            self._headings[number].setToolTip(self.tr("mean of the last {count}").format(count=RECENT_EPISODES))
         theme = self._cockpit.themes.theme
         for line, (run_id, row) in enumerate(self.rows.items(), start=1):
             colour = theme.curve(self._store.colour_number(run_id)).name()

@@ -12,12 +12,13 @@ from gym_gui.services.run_words import is_over, state_word
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.models.run_rows import RunRow
 from gym_gui.ui.models.waiting_line import in_line
-from gym_gui.ui.panels.key_numbers import RECENT, description, key_numbers, situation
+from gym_gui.ui.panels.key_numbers import description, key_numbers, situation
 from gym_gui.ui.panels.stage_runs import StageRuns
 from gym_gui.ui.styling import set_style_property
 from gym_gui.ui.widgets.action_buttons import ActionButtons
 from gym_gui.ui.widgets.elided_label import ElidedLabel
 from gym_gui.ui.widgets.status_badge import StatusBadge
+from mosaic_protocol.headline import RECENT_EPISODES
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.states import RunState
 
@@ -78,7 +79,7 @@ class RunHeadline(StageRuns):
         grid = QGridLayout(row)
         grid.setContentsMargins(0, 0, 0, 0)
         grid.setSpacing(8)
-        last = self.tr("mean of the last {count}").format(count=RECENT)
+        last = self.tr("mean of the last {count}").format(count=RECENT_EPISODES)
         for column, (name, title, tooltip) in enumerate(
             (
                 ("mean_return", "", last),

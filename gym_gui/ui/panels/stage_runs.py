@@ -9,12 +9,12 @@ from PyQt6.QtCore import QTimer
 from PyQt6.QtGui import QHideEvent, QShowEvent
 from PyQt6.QtWidgets import QWidget
 
-from gym_gui.services.run_words import RETURN_TAG
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.metrics_store import MetricsStore
 from gym_gui.ui.models.run_rows import RunRow
 from gym_gui.ui.plots.big_plot import BigPlot
 from gym_gui.ui.plots.run_curves import curves_of, shown_run
+from mosaic_protocol.headline import RETURN_TAG
 
 _TICK_MILLISECONDS = 500
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gym_gui.services.run_words import RETURN_TAG, SPS_TAG
+from mosaic_protocol.headline import HEADLINE_TAGS, LENGTH_TAG, RETURN_TAG, SPS_TAG
 
-LENGTH_TAG = "charts/episodic_length"
-HEADLINES = (RETURN_TAG, LENGTH_TAG, SPS_TAG)
 _FIRST_GROUPS = ("charts", "losses")
 _TITLES = {RETURN_TAG: "Episodic return", LENGTH_TAG: "Episodic length", SPS_TAG: "Steps per second"}
 OTHER = "other"
@@ -39,5 +37,5 @@ def grouped(tags: Iterable[str], wanted: str = "") -> dict[str, list[str]]:
 def _place(tag: str) -> tuple[int, str, int, str]:
     group = group_of(tag)
     front = _FIRST_GROUPS.index(group) if group in _FIRST_GROUPS else len(_FIRST_GROUPS) + (group == OTHER)
-    headline = HEADLINES.index(tag) if tag in HEADLINES else len(HEADLINES)
+    headline = HEADLINE_TAGS.index(tag) if tag in HEADLINE_TAGS else len(HEADLINE_TAGS)
     return front, group, headline, tag

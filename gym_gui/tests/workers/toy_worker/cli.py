@@ -76,7 +76,7 @@ def _scribble_in_the_journal(session: WorkerSession) -> None:
 def _count_beyond_measure(session: WorkerSession) -> None:
     """Steps and values that no database column and no message field holds."""
     session.publish(events.MetricRow(step=2**70, values={"charts/SPS": 1.0}))
-    session.publish(events.LifecycleRecord(event="heartbeat", step=2**70))
+    session.publish(events.RunLifecycleEvent(event="heartbeat", step=2**70))
     session.publish(events.MetricRow(step=-(2**63) - 1, values={"x" * 100_000: 1e308}))
 
 

@@ -1,0 +1,33 @@
+"""A read-only connection to a database that somebody else writes, for several threads in turn."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from gym_gui.services.trainer.group_commit import connect
+
+
+class ReadConnection:
+    """Sees every commit made before a query begins. A query waits for the one before it, so what must answer at once
+    and what may take seconds need a connection each."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = connect(path, read_only=True)
+        self._turn = threading.Lock()
+
+    def rows(self, sql: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
+        with self.each(sql, values) as cursor:
+            return cursor.fetchall()
+
+    @contextmanager
+    def each(self, sql: str, values: Sequence[object] = ()) -> Iterator[sqlite3.Cursor]:
+        """For a reader that may have enough before the end."""
+        with self._turn, closing(self._connection.execute(sql, tuple(values))) as cursor:
+            yield cursor
+
+    def close(self) -> None:
+        self._connection.close()
