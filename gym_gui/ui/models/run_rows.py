@@ -210,7 +210,7 @@ COLUMNS = (
     Column("status", 102, lambda row, now: row.word, lambda row: _URGENCY.get(row.word, 99)),
     Column("name", 124, _plain("name"), _folded("name")),
     Column("steps", 126, lambda row, now: steps_text(row.run), lambda row: row.run.last_step, right=True),
-    Column("return", 90, _measured(MEAN_RETURN), _headline(MEAN_RETURN), right=True),
+    Column("return", 76, _measured(MEAN_RETURN), _headline(MEAN_RETURN), right=True),
     Column("eta", 74, _eta_text, lambda row: row.remaining(), right=True),
     Column("elapsed", 74, _elapsed_text, lambda row: row.run.active_seconds or None, right=True),
     Column("algorithm", 100, _plain("algo"), _folded("algo")),

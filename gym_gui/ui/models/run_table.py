@@ -219,7 +219,7 @@ class RunTable(QAbstractTableModel):
             "environment": self.tr("Environment"),
             "seed": self.tr("Seed"),
             "steps": self.tr("Steps"),
-            "return": self.tr("Mean return"),
+            "return": self.tr("Return"),
             "sps": self.tr("Steps/s"),
             "elapsed": self.tr("Elapsed"),
             "eta": self.tr("ETA"),
