@@ -26,6 +26,7 @@ from gym_gui.cli.metrics import metrics
 from gym_gui.cli.options import PlainGroup, help_when_alone
 from gym_gui.cli.script_help import flags
 from gym_gui.cli.session import CliSession
+from gym_gui.cli.submit import submit
 from gym_gui.cli.train import train
 from gym_gui.cli.workers import workers
 from gym_gui.services.trainer import VERSION
@@ -65,6 +66,7 @@ def gui(session: CliSession) -> None:
 
 for _command in (
     train,
+    submit,
     follow,
     runs.runs,
     runs.show,

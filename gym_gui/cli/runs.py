@@ -198,13 +198,17 @@ def _state_with_place(run: pb.Run) -> str:
 @click.command()
 @run_argument
 @click.option("--history", is_flag=True, help="Also every transition of the run.")
+@click.option("--config", "only_config", is_flag=True, help="Only its run config, as `mosaic submit` takes it.")
 @json_option
 @click.pass_obj
-def show(session: CliSession, run: str, history: bool, as_json: bool) -> None:
+def show(session: CliSession, run: str, history: bool, only_config: bool, as_json: bool) -> None:
     """Show everything that is known of a run."""
     with session.client() as client:
         found = client.run(run_id_for(client, run))
         moves = client.history(found.run_id) if history else []
+    if only_config:
+        fmt.echo_json(json.loads(found.config_json))
+        return
     if as_json:
         told = {"history": [_move_object(move) for move in moves]} if history else {}
         fmt.echo_json({**run_view.run_object(found), **told})

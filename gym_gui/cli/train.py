@@ -1,26 +1,19 @@
-"""``mosaic train``: check, submit, follow."""
+"""``mosaic train``: from an algorithm and an environment to a run."""
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from gym_gui.cli import candidates, run_view
-from gym_gui.cli import format as fmt
-from gym_gui.cli.errors import CliError, ExitCode
-from gym_gui.cli.follow import follow_and_tell
-from gym_gui.cli.options import Count, json_option
-from gym_gui.cli.preflight import check_with_worker
+from gym_gui.cli import candidates
+from gym_gui.cli.launch import LaunchOptions, launch, launch_options
+from gym_gui.cli.options import Count
 from gym_gui.cli.run_plan import RunPlan, TrainRequest, make_plan
 from gym_gui.cli.script_choice import script_options
 from gym_gui.cli.script_help import ScriptHelpCommand
-from gym_gui.cli.session import CliSession, passing_notice, program
-
-if TYPE_CHECKING:
-    from mosaic_protocol.proto import trainer_pb2 as pb
+from gym_gui.cli.session import CliSession
 
 
 @click.command(
@@ -47,11 +40,7 @@ if TYPE_CHECKING:
 @click.option("--extra", "extras", metavar="NAME=VALUE", multiple=True, help="A setting of the worker's; repeatable.")
 @click.option("--no-tensorboard", is_flag=True, help="Write no TensorBoard files.")
 @click.option("--no-checkpoints", is_flag=True, help="Write no checkpoints; the run cannot be resumed or evaluated.")
-@click.option("--detach", is_flag=True, help="Return once the run is accepted.")
-@click.option("--dry-run", is_flag=True, help="Check everything, tell what would run, start nothing.")
-@click.option("--no-preflight", is_flag=True, help="Do not ask the worker to check the settings first.")
-@click.option("--summary", is_flag=True, help="End with the long summary.")
-@json_option
+@launch_options
 @click.pass_obj
 def train(
     session: CliSession,
@@ -72,17 +61,7 @@ def train(
     """
     plan = _plan(TrainRequest(**request, tensorboard=not no_tensorboard, checkpoints=not no_checkpoints))
     _place_checkpoints(plan, session)
-    found = None if no_preflight else _checked(plan, session)
-    if dry_run:
-        _tell_plan(plan, found, as_json=as_json)
-        return ExitCode.OK
-    run = _submit(session, plan)
-    if detach:
-        _tell_submitted(run, as_json=as_json)
-        return ExitCode.OK
-    if not as_json:
-        click.echo(f"{run_view.called(run)} submitted to {run.worker_type}")
-    return follow_and_tell(session, run.run_id, as_json=as_json, full=summary)
+    return launch(session, plan, LaunchOptions(detach, dry_run, no_preflight, summary, as_json))
 
 
 def _plan(request: TrainRequest) -> RunPlan:
@@ -113,64 +92,3 @@ def _placed_teacher(named: str, session: CliSession) -> str:
 
     path = Path(named).expanduser()
     return str(path.absolute() if path.exists() else TrainingRegistry(session.paths).find(named).path)
-
-
-def _checked(plan: RunPlan, session: CliSession) -> dict[str, Any] | None:
-    with passing_notice("checking the settings…"):
-        return check_with_worker(plan, session.paths)
-
-
-def _submit(session: CliSession, plan: RunPlan) -> pb.Run:
-    from gym_gui.services.trainer.client import RequestRefusedError
-
-    with session.client() as client:
-        try:
-            return client.submit(plan.config).run
-        except RequestRefusedError as error:
-            if not str(error).startswith("metadata.worker.type"):
-                raise
-            sentence = (
-                f"the running trainer daemon does not know the worker {plan.manifest.type!r}: "
-                "restart it from here with `mosaic daemon stop` and `mosaic daemon start` (runs go on meanwhile)"
-            )
-            raise CliError(sentence, ExitCode.REFUSED) from error
-
-
-def _tell_submitted(run: pb.Run, *, as_json: bool) -> None:
-    if as_json:
-        fmt.echo_json(run_view.run_object(run))
-        return
-    short = run_view.short_id(run.run_id)
-    click.echo(f"{run_view.called(run)} submitted to {run.worker_type}. Follow it with `{program()} follow {short}`.")
-
-
-def _tell_plan(plan: RunPlan, found: dict[str, Any] | None, *, as_json: bool) -> None:
-    if as_json:
-        fmt.echo_json({"config": plan.config, "summary": found})
-        return
-    told = {name: value for name, value in (found or {}).items() if name != "status" and value is not None}
-    entries = [
-        ("name", plan.config["run_name"]),
-        ("worker", f"{plan.manifest.type} {plan.manifest.version}"),
-        ("resources", _asked(plan.config["resources"])),
-        *((name.replace("_", " "), _spoken(value)) for name, value in told.items()),
-    ]
-    click.echo("This run would start:")
-    click.echo(fmt.pairs(entries))
-    unchecked = "" if found is not None else " The worker did not check the settings."
-    click.echo(f"Nothing was started.{unchecked}")
-
-
-def _asked(resources: dict[str, Any]) -> str:
-    parts = [fmt.counted(resources["cpus"]["requested"], "CPU")]
-    if gpus := resources["gpus"]["requested"]:
-        parts.append(fmt.counted(gpus, "GPU"))
-    if memory := resources["memory_mb"]["requested"]:
-        parts.append(f"{memory:,} MB of memory")
-    return ", ".join(parts)
-
-
-def _spoken(value: Any) -> str:
-    if isinstance(value, dict):  # capabilities
-        return ", ".join(name.replace("_", " ") for name, one in value.items() if one["offered"]) or "none"
-    return shlex.join(map(str, value)) if isinstance(value, list) else fmt.one_line(str(value))
