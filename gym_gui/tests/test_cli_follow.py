@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import pty
 import signal
-import struct
-import subprocess
-import termios
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TypeAlias
 
@@ -19,6 +16,7 @@ import pytest
 from gym_gui.cli.errors import ExitCode
 from gym_gui.tests.support.command_line import CommandLine
 from gym_gui.tests.support.daemon_process import HANG_GUARD, DaemonProcess, wait_for
+from gym_gui.tests.support.terminal import Terminal
 
 
 @pytest.fixture
@@ -86,25 +84,8 @@ def start(mosaic: CommandLine, *words: str) -> str:
 
 def on_a_terminal(mosaic: CommandLine, columns: int, *words: str) -> tuple[int, str]:
     """Run a command whose output is a terminal; its exit code and everything it wrote."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    mosaic.environment["TERM"] = "xterm"
-    for name in ("COLUMNS", "LINES", "NO_COLOR"):
-        mosaic.environment.pop(name, None)
-    process = mosaic.process(*words, stdout=theirs, stderr=subprocess.DEVNULL)
-    os.close(theirs)
-    written = b""
-    with os.fdopen(ours, "rb", buffering=0) as terminal:
-        while data := _read(terminal.fileno()):
-            written += data
-    return process.wait(HANG_GUARD), written.decode()
-
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 65536)
-    except OSError:  # Linux answers so when the other side of a terminal is closed
-        return b""
+    with closing(Terminal(mosaic, *words, columns=columns)) as terminal:
+        return terminal.wait_for_the_end(), terminal.written
 
 
 def test_a_terminal_gets_one_line_that_is_written_over(mosaic: CommandLine) -> None:
