@@ -27,8 +27,9 @@ class Watched:
 
     @property
     def frames(self) -> list[str]:
-        """Whole ones."""
-        return [frame for frame in self.terminal.written.split("\x1b[J")[1:] if frame.endswith("\x1b[?7h")]
+        """Whole ones: each ends by turning the wrapping of lines on again."""
+        *whole, _ = self.terminal.written.split("\x1b[?7h")
+        return [frame.partition("\x1b[J")[2] for frame in whole]
 
     def wait_for_a_frame(self, what: str, wanted: Callable[[str], bool], after: int = 0) -> str:
         self.terminal.wait_until(what, lambda: any(map(wanted, self.frames[after:])))
