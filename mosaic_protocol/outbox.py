@@ -68,6 +68,7 @@ class OutboxWriter:
         self._segment_bytes = segment_bytes
         self._lock = threading.Lock()
         self._held: deque[tuple[int, bytes]] = deque()
+        self._owner = os.getpid()
         directory.mkdir(parents=True, exist_ok=True)
         self._file, self._size, self._last_seq = self._open_tail()
 
@@ -83,6 +84,8 @@ class OutboxWriter:
 
     def append(self, record: events.Record) -> int:
         """Give the record its sequence number and time, write it, return the number. Raises :class:`OutboxError`."""
+        if os.getpid() != self._owner:
+            raise OutboxError(f"process {os.getpid()} is a fork of {self._owner}, whose journal this is: say it there")
         with self._lock:
             if len(self._held) >= MAX_HELD_RECORDS:
                 raise OutboxError(f"{len(self._held)} records wait for space in {self.directory}: free some disk space")
@@ -157,11 +160,17 @@ class OutboxWriter:
 
 
 class OutboxReader:
-    """Reads a stream in order from after a sequence number. Not thread-safe; any number of readers may exist."""
+    """Reads a stream in order from after a sequence number. Not thread-safe; any number of readers may exist.
 
-    def __init__(self, directory: Path, stream: str, *, after_seq: int = 0) -> None:
+    With ``salvage``, for a journal whose writer is gone and whose lines may be damaged: it begins with the segment that
+    holds the number, reads every segment to its end whatever it counts in there, and never more than one at a time.
+    The numbers that the records carry then say which of them are wanted.
+    """
+
+    def __init__(self, directory: Path, stream: str, *, after_seq: int = 0, salvage: bool = False) -> None:
         self.directory, self.stream = directory, stream
         self._next_seq = after_seq + 1
+        self._salvage = salvage
         self._file: IO[bytes] | None = None
         self._file_first = 0
         self._file_seq = 0
@@ -185,7 +194,7 @@ class OutboxReader:
             if line is not None:
                 lines.append(line)
                 size += len(line)
-            elif not self._advance_segment():
+            elif (lines and self._salvage) or not self._advance_segment():
                 break
         return lines
 
@@ -208,6 +217,8 @@ class OutboxReader:
             return False
         self._file_first, path = candidates[-1]
         self._file, self._file_seq = path.open("rb", buffering=0), self._file_first
+        if self._salvage:
+            self._next_seq = self._file_first
         while self._file_seq < self._next_seq:
             if self._read_whole_line() is None:
                 self.close()
@@ -242,7 +253,10 @@ class OutboxReader:
 
     def _advance_segment(self) -> bool:
         """Move to the following segment if the writer has begun one that starts with the next record."""
-        following = any(first == self._next_seq and first > self._file_first for first, _ in self._later_segments())
+        later = [first for first, _ in self._later_segments()]
+        if self._salvage and later:
+            self._next_seq = later[0]
+        following = self._next_seq in later
         if following:
             self.close()
         return following

@@ -15,10 +15,10 @@ def boot_id() -> str:
 
 def stat_fields(pid: int) -> list[str] | None:
     """The fields of ``/proc/<pid>/stat`` after the command name (state first), or None when there is no such
-    process."""
+    process. Raises OSError when that cannot be known, for want of a descriptor: no answer is no death."""
     try:
         content = Path(f"/proc/{pid}/stat").read_bytes()  # a process may bear a name of no encoding
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return None
     return content.rpartition(b")")[2].decode().split()
 

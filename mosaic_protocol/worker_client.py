@@ -55,6 +55,7 @@ EXIT_REVOKED = 75
 _FENCED = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED)
 _CALL_TIMEOUT = 5.0
 _MAX_BACKOFF = 1.0
+_NAP = 0.05
 _FINISH_TIMEOUT = 10.0
 
 
@@ -129,6 +130,7 @@ class WorkerSession:
         if claim:
             self.claim()
         quiet_grpc_logs()
+        self._owner = os.getpid()
         self._journal = OutboxWriter(self.run.outbox, "worker")
         self._publisher = OutboxPublisher(self.run.outbox, self.context.run_id, self._note_progress)
         self._thread = threading.Thread(target=self._talk, name="mosaic-worker-session", daemon=True)
@@ -172,6 +174,8 @@ class WorkerSession:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if os.getpid() != self._owner:
+            return  # a fork that leaves the block: the run is its parent's
         if not self._closed_word:
             self._say_how_it_ended(error)
         self.finish()
@@ -310,7 +314,19 @@ class WorkerSession:
             except Exception:  # noqa: BLE001 - silence would cost a healthy run its life
                 traceback.print_exc()
             backoff = 0.05 if time.monotonic() - began > 5 else min(_MAX_BACKOFF, backoff * 2)
-            await asyncio.to_thread(self._stop_talking.wait, backoff * random.uniform(0.5, 1.0))
+            self._write_held()
+            await self._pause(backoff * random.uniform(0.5, 1.0))
+
+    async def _pause(self, seconds: float) -> None:
+        """In short naps and not in another thread: where no thread can be had, a healthy run must not fall silent."""
+        until = time.monotonic() + seconds
+        while not self._stop_talking.is_set() and (left := until - time.monotonic()) > 0:  # noqa: ASYNC110 - a thread's
+            await asyncio.sleep(min(left, _NAP))
+
+    def _write_held(self) -> None:
+        """Words that a full disk held back are not to wait for the next word."""
+        if self._journal.held and self._journal.flush():
+            self._publisher.nudge()
 
     def _note_refusal(self, error: grpc.aio.AioRpcError) -> None:
         """The daemon is away: go on. It refuses this worker: the run is over or not ours, so stop. It refuses a record:
@@ -372,6 +388,7 @@ class WorkerSession:
     async def _beat(self, stub: TrainerServiceAsyncStub, meta: tuple[tuple[str, str], ...]) -> None:
         while True:
             await asyncio.sleep(self._heartbeat_seconds)
+            self._write_held()
             await self._beat_once(stub, meta)
 
     async def _beat_once(self, stub: TrainerServiceAsyncStub, meta: tuple[tuple[str, str], ...]) -> None:

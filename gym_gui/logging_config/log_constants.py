@@ -34,6 +34,7 @@ LOG_RUN_ENDED = LogConstant("LOG505", logging.INFO, "run ended")
 LOG_RUN_LAUNCH_FAILED = LogConstant("LOG506", logging.ERROR, "worker could not be started")
 LOG_RUN_SWEPT = LogConstant("LOG507", logging.WARNING, "processes left behind by a worker were ended")
 LOG_RUN_DELETED = LogConstant("LOG508", logging.INFO, "run deleted")
+LOG_RUN_WAITS = LogConstant("LOG509", logging.WARNING, "worker cannot be started yet; trying again")
 
 LOG_STORE_FULL = LogConstant("LOG601", logging.ERROR, "no disk space; trying again")
 LOG_STORE_DAMAGED_KEPT = LogConstant("LOG602", logging.ERROR, "damaged database kept aside")

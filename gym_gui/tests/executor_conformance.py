@@ -15,6 +15,7 @@ The suite starts ``support/probe_worker``, a worker that shows how it was starte
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import signal
@@ -286,6 +287,22 @@ class ExecutorConformance:
         handle = await lab.start(executor, lab.spec("leave", "0"))
         await executor.wait(handle)
         assert await asyncio.wait_for(executor.wait(handle), AT_ONCE) is None
+
+    async def test_a_worker_that_cannot_be_looked_at_is_not_taken_for_gone(
+        self, executor: Executor, lab: Lab, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A process without a descriptor to spare cannot know."""
+
+        def short(*_: object) -> int:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        handle = await lab.start(executor, lab.spec("hold"))
+        with monkeypatch.context() as machine:
+            machine.setattr(os, "pidfd_open", short)
+            with pytest.raises(OSError, match="Too many"):
+                await executor.wait(handle)
+        await executor.kill_all(handle)
+        assert await asyncio.wait_for(executor.wait(handle), AT_ONCE) == -signal.SIGKILL
 
     async def test_a_pid_that_belongs_to_somebody_else_is_neither_waited_for_nor_touched(
         self, executor: Executor, lab: Lab

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 from collections.abc import Iterator
@@ -12,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from gym_gui.logging_config.structured import write_structured_log
+from gym_gui.services.trainer import hub as hub_module
 from gym_gui.services.trainer.errors import RefusedError, StorageFullError
 from gym_gui.services.trainer.hub import TelemetryHub
 from gym_gui.services.trainer.store import Batch, TelemetryStore
 from mosaic_protocol import events as ev
-from mosaic_protocol.outbox import OutboxReader, OutboxWriter
+from mosaic_protocol.outbox import OutboxReader, OutboxWriter, discard_through, oldest_seq
 
 RUN = "run"
 PATIENCE = 30.0
@@ -177,6 +179,58 @@ async def test_a_damaged_journal_is_told_and_the_rest_of_it_kept(
 def _metrics(store: TelemetryStore, stream: str) -> list[ev.MetricRow]:
     rows = store._large.rows("SELECT line FROM records WHERE kind = 'metric' AND stream = ?", (stream,))
     return [record for row in rows if isinstance(record := ev.decode(bytes(row[0])), ev.MetricRow)]
+
+
+async def test_a_store_begun_anew_takes_what_the_journal_still_holds(
+    hub: TelemetryHub, store: TelemetryStore, tmp_path: Path, log: Path
+) -> None:
+    """An earlier store acknowledged the beginning, and the worker discarded it."""
+    listener = Listener(store)
+    hub.listen(listener)
+    outbox = tmp_path / "outbox"
+    journal(outbox, records=40)
+    discard_through(outbox, "worker", 20)
+    oldest = oldest_seq(outbox, "worker")
+    assert oldest > 1
+    await hub.drain(RUN, outbox)
+    assert store.acked(RUN, "worker") == 40
+    assert [record.seq for record in _metrics(store, "worker")] == list(range(oldest, 40))
+    assert listener.heard[-1] == (RUN, "worker", ev.RUN_COMPLETED)
+    assert f"records 1 to {oldest - 1} were acknowledged by an earlier store" in str(entries(log, "LOG603"))
+
+
+@pytest.mark.parametrize("damage", [b"no record\n", b""], ids=["one line more", "one line less"])
+@pytest.mark.parametrize("sent", [0, 9])
+async def test_damage_in_one_segment_costs_nothing_of_the_others(
+    hub: TelemetryHub, store: TelemetryStore, tmp_path: Path, damage: bytes, sent: int
+) -> None:
+    listener = Listener(store)
+    hub.listen(listener)
+    outbox = tmp_path / "outbox"
+    journal(outbox, records=40)
+    await hub.publish(Batch(RUN, "worker", 1, lines_of(outbox)[:sent]))
+    segments = sorted(outbox.glob("worker-*.jsonl"))
+    assert len(segments) > 4
+    first, *rest = segments[2].read_bytes().splitlines(keepends=True)
+    segments[2].write_bytes(damage + b"".join([first, *rest] if damage else rest))
+    number = ev.decode(first).seq
+    lost = set() if damage or number <= sent else {number}
+    await hub.drain(RUN, outbox)
+    assert {record.seq for record in _metrics(store, "worker")} == set(range(2, 40)) - lost
+    assert listener.heard[-1] == (RUN, "worker", ev.RUN_COMPLETED)
+
+
+async def test_a_shortage_is_no_damage(hub: TelemetryHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal(tmp_path / "outbox")
+
+    def short(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    for name in ("streams", "OutboxReader"):
+        with monkeypatch.context() as machine:
+            machine.setattr(hub_module, name, short)
+            with pytest.raises(OSError, match="Too many"):
+                await hub.drain(RUN, tmp_path / "outbox")
 
 
 async def test_a_journal_that_cannot_be_opened_does_not_keep_the_run_from_ending(

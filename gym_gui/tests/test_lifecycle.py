@@ -21,6 +21,7 @@ from gym_gui.services.trainer.run_record import LastWord, RunRecord, Verdict
 from gym_gui.services.trainer.run_registry import RunRegistry
 from gym_gui.services.trainer.settings import TrainerSettings
 from gym_gui.services.trainer.store import TelemetryStore
+from gym_gui.services.trainer.tracked_run import TrackedRun
 from gym_gui.tests.support.run_records import HELD, LEADER, live_record, run_record
 from mosaic_protocol import events as ev
 from mosaic_protocol.paths import MosaicPaths
@@ -59,13 +60,8 @@ MOVES: list[tuple[str, RunRecord, lc.LifecycleEvent, list[tuple[RunState, RunSta
         [(S.HSHK, S.FAULT)],
         (lc.ClearAway(),),
     ),
-    (
-        "a queued run no longer fits the machine",
-        run_record(),
-        lc.LaunchFailed("too large"),
-        [(S.INIT, S.FAULT)],
-        (lc.ClearAway(),),
-    ),
+    ("a queued run no longer fits the machine", run_record(), lc.Waiting("too large"), [], ()),
+    ("its worker is missing", live_record(state=S.HSHK, process=None), lc.Waiting("not installed"), [], ()),
     ("handshake", live_record(state=S.HSHK), lc.Registered("h", "{}", "w"), [(S.HSHK, S.RDY)], ()),
     ("handshake again", live_record(state=S.EXEC), lc.Registered("h", "{}", "w"), [], ()),
     ("the worker began", live_record(state=S.RDY), said(ev.RUN_STARTED), [(S.RDY, S.EXEC)], ()),
@@ -145,6 +141,13 @@ def test_an_event_moves_a_run_and_orders_what_follows(
     decision = lc.decide(run, event)
     assert moves(decision) == edges
     assert decision.instructions == orders
+
+
+def test_what_a_run_waits_for_is_its_reason_until_it_starts() -> None:
+    waiting = lc.decide(live_record(state=S.HSHK, process=None), lc.Waiting("not installed"))
+    assert waiting.run.reason == "not installed" and waiting.changes
+    assert not lc.decide(waiting.run, lc.Waiting("not installed")).changes, "it is told once"
+    assert lc.decide(waiting.run, lc.Launched(LEADER, "cold")).run.reason == ""
 
 
 def test_every_event_is_in_the_table() -> None:
@@ -388,6 +391,7 @@ async def test_the_daemon_adds_the_last_events_of_the_run_to_the_story(tmp_path:
         for event in (LAUNCHING, lc.Launched(LEADER, "cold")):
             decision = lc.decide(registry.get(run.run_id), event)
             registry.save(decision.run, decision.transitions).result(30)
+        daemon.tracked[run.run_id] = TrackedRun(registry.get(run.run_id))
         with pytest.raises(IllegalMoveError) as raised:
             await daemon.apply(run.run_id, LAUNCHING)
     assert raised.value.run_id == run.run_id
@@ -409,6 +413,7 @@ _events = st.one_of(
     st.builds(lc.Launching, st.integers(1, 3), st.just(HELD), st.just("hash")),
     st.builds(lc.Launched, st.just(LEADER), st.sampled_from(["cold", "warm"])),
     st.builds(lc.LaunchFailed, _sentences),
+    st.builds(lc.Waiting, _sentences),
     st.builds(lc.Registered, st.just("hash"), st.just("{}"), st.sampled_from(["", "w1"])),
     _words,
     _words,

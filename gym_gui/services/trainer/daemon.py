@@ -52,8 +52,10 @@ _LEAVE_SECONDS = 1.0
 class _Storage:
     registry: RunRegistry
     store: TelemetryStore
+    hub: TelemetryHub
 
     def close(self) -> None:
+        self.hub.close()
         self.store.close()
         self.registry.close()
 
@@ -113,7 +115,8 @@ class TrainerDaemon:
         tokens.daemon_token(self._paths.token_file)
         registry = opened_or_kept_aside(self._paths.registry_db, RunRegistry)
         try:
-            return _Storage(registry, opened_or_kept_aside(self._paths.telemetry_db, TelemetryStore))
+            store = opened_or_kept_aside(self._paths.telemetry_db, TelemetryStore)
+            return _Storage(registry, store, TelemetryHub(store))
         except BaseException:
             registry.close()
             raise
@@ -133,7 +136,7 @@ class TrainerDaemon:
             paths,
             settings,
             storage.registry,
-            TelemetryHub(storage.store),
+            storage.hub,
             RunQueue(capacity),
             TrainerDispatcher(paths, bundles, roster.registered_runners, capacity.gpus, target),
             LocalExecutor(warm_pool),

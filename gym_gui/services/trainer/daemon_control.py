@@ -101,16 +101,21 @@ def answers(paths: MosaicPaths, endpoint: Endpoint, timeout: float = 2.0) -> boo
 
 
 def stop_daemon(paths: MosaicPaths) -> bool:
-    """SIGTERM to the daemon and wait until it let go of the lock; False when none ran."""
-    held = holder(paths.lock_file)
-    if held is None or "pid" not in held:
-        return False
-    send_signal(ProcessIdentity(held["pid"], held["start_ticks"], held["boot"]), signal.SIGTERM)
+    """SIGTERM to the daemon and wait until nobody holds the lock; False when nobody did. One that was being started
+    beside it, and takes the lock now, is told to leave as well."""
     deadline = time.monotonic() + _STOP_SECONDS
-    while holder(paths.lock_file) is not None:
+    told: ProcessIdentity | None = None
+    while (held := holder(paths.lock_file)) is not None:
+        if "pid" in held and told != (process := ProcessIdentity(held["pid"], held["start_ticks"], held["boot"])):
+            told = process
+            send_signal(process, signal.SIGTERM)
         if time.monotonic() > deadline:
-            raise WorldError(
-                f"the trainer daemon (process {held['pid']}) does not stop; `kill -9 {held['pid']}` is safe"
-            )
+            raise WorldError(_does_not_stop(told))
         time.sleep(0.05)
-    return True
+    return told is not None
+
+
+def _does_not_stop(told: ProcessIdentity | None) -> str:
+    if told is None:
+        return "somebody holds the lock of the trainer daemon and does not say who; see `mosaic daemon status`"
+    return f"the trainer daemon (process {told.pid}) does not stop; `kill -9 {told.pid}` is safe"

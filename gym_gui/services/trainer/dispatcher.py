@@ -15,7 +15,7 @@ from typing import Any
 
 from gym_gui.services.trainer.bundle_requirements import BundleError
 from gym_gui.services.trainer.bundles import BundleManager
-from gym_gui.services.trainer.errors import LaunchError, StorageFullError, WorldError
+from gym_gui.services.trainer.errors import LaunchError, NotReadyError, StorageFullError, WorldError, is_shortage
 from gym_gui.services.trainer.executor import LaunchSpec
 from gym_gui.services.trainer.gpu import Gpu, cuda_environment
 from gym_gui.services.trainer.run_record import RunRecord
@@ -68,7 +68,8 @@ class TrainerDispatcher:
         self._passed: dict[str, _Readiness] = {}
 
     def dispatch(self, run: RunRecord, launch_token: str) -> LaunchSpec:
-        """Prepare everything for one launch. Raises :class:`LaunchError` with a sentence when it cannot be."""
+        """Prepare everything for one launch. Raises :class:`NotReadyError` or :class:`StorageFullError`
+        for what may be another time, :class:`LaunchError` for what cannot, each with a sentence."""
         config = parse_run_config(run.config_json)
         manifest = self.manifest(run.worker_type)
         folders = self._make_folders(run)
@@ -91,7 +92,7 @@ class TrainerDispatcher:
     def manifest(self, worker_type: str) -> WorkerManifest:
         manifest = self._workers().get(worker_type)
         if manifest is None:
-            raise LaunchError(f"never started: the worker {worker_type!r} is not installed any more")
+            raise NotReadyError(f"the worker {worker_type!r} is not installed any more: install it again, or cancel")
         return manifest
 
     def _readiness(self, manifest: WorkerManifest) -> _Readiness:
@@ -108,7 +109,7 @@ class TrainerDispatcher:
         try:
             found = self._bundles.preflight(bundle)
             if found.python is None:
-                raise LaunchError(f"never started: {found.advice}")
+                raise NotReadyError(found.advice)
             return _Readiness(found.python, self._bundles.bundle_record(bundle), time.monotonic())
         except BundleError as error:
             raise LaunchError(f"never started: {error}") from error
@@ -202,6 +203,8 @@ def _cannot(what: str, error: OSError) -> WorldError:
     sentence = f"cannot {what} {error.filename}: {error.strerror}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageFullError(sentence)
+    if is_shortage(error):
+        return NotReadyError(sentence)
     return LaunchError(f"never started: {sentence}")
 
 

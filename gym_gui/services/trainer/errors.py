@@ -9,6 +9,7 @@ TrainerError                     every error of ours; str() is a sentence for a 
 │   ├── StorageFullError
 │   ├── RegistryCorruptError
 │   ├── LaunchError
+│   ├── NotReadyError
 │   ├── AlreadyRunningError
 │   └── CannotListenError
 └── IllegalMoveError             a bug of ours: a move that the table of states forbids
@@ -16,7 +17,15 @@ TrainerError                     every error of ours; str() is a sentence for a 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
+
+_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOBUFS})
+
+
+def is_shortage(error: OSError) -> bool:
+    """Whether the machine was out of something (descriptors, memory, processes) that it will have again."""
+    return error.errno in _SHORTAGES
 
 
 class TrainerError(Exception):
@@ -53,6 +62,10 @@ class RegistryCorruptError(WorldError):
 
 class LaunchError(WorldError):
     """A worker process could not be started."""
+
+
+class NotReadyError(WorldError):
+    """A worker cannot be started now, for a reason that passes or can be mended: the run waits."""
 
 
 class AlreadyRunningError(WorldError):

@@ -61,7 +61,8 @@ class Executor(ABC):
 
     @abstractmethod
     async def start(self, spec: LaunchSpec) -> StartedWorker:
-        """Start a worker in a session of its own. Raises :class:`LaunchError` when no process came to be."""
+        """Start a worker in a session of its own. Raises :class:`LaunchError` when no process came to be,
+        :class:`NotReadyError` or :class:`StorageFullError` when none could for now."""
 
     @abstractmethod
     async def wait(self, handle: WorkerHandle) -> int | None:

@@ -22,12 +22,10 @@ def opened_or_kept_aside(path: Path, opener: Callable[[Path], T]) -> T:
     try:
         return opener(path)
     except RegistryCorruptError as error:
-        kept = _move_aside(path)
-        copy = backup_of(path)
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
+        kept, copy = _move_aside(path, stamp), _kept_copy(path, stamp)
         restore = (
-            f"either bring back the copy of {_age(copy)}: cp {quote(str(copy))} {quote(str(path))}; or "
-            if copy.exists()
-            else ""
+            f"either bring back the copy of {_age(copy)}: cp {quote(str(copy))} {quote(str(path))}; or " if copy else ""
         )
         raise RegistryCorruptError(
             f"{error}. It was kept as {kept}. Now {restore}start the daemon again to begin with an empty one; "
@@ -65,8 +63,15 @@ def backup_of(path: Path) -> Path:
     return path.with_name(f"{path.stem}.backup{path.suffix}")
 
 
-def _move_aside(path: Path) -> Path:
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
+def _kept_copy(path: Path, stamp: str) -> Path | None:
+    """The copy under a name that no later one takes: the next daemon begins an empty registry, and copies that too."""
+    copy = backup_of(path)
+    if not copy.exists():
+        return None
+    return copy.rename(path.with_name(f"{path.stem}.backup-{stamp}{path.suffix}"))
+
+
+def _move_aside(path: Path, stamp: str) -> Path:
     kept = path.with_name(f"{path.name}.damaged-{stamp}")
     for suffix in ("-wal", "-shm", ""):
         part = path.with_name(path.name + suffix)

@@ -35,6 +35,13 @@ class Launching:
 
 
 @dataclass(frozen=True)
+class Waiting:
+    """It cannot start yet; the sentence says what it waits for."""
+
+    sentence: str
+
+
+@dataclass(frozen=True)
 class Launched:
     process: ProcessIdentity
     mode: str
@@ -113,6 +120,7 @@ class Gone:
 
 LifecycleEvent: TypeAlias = (
     Launching
+    | Waiting
     | Launched
     | LaunchFailed
     | Registered
@@ -253,6 +261,8 @@ def _handle(draft: _Draft, event: LifecycleEvent) -> None:  # noqa: C901 - one f
     match event:
         case Launching():
             _launching(draft, event)
+        case Waiting():
+            _waiting(draft, event)
         case Launched():
             _launched(draft, event)
         case LaunchFailed():
@@ -296,8 +306,16 @@ def _launching(draft: _Draft, event: Launching) -> None:
         draft.move(RunState.HSHK, f"attempt {event.attempt}")
 
 
+def _waiting(draft: _Draft, event: Waiting) -> None:
+    if draft.run.process is None and draft.run.verdict is None and draft.run.reason != event.sentence:
+        draft.run = replace(draft.run, reason=event.sentence)
+        draft.note(event.sentence)
+
+
 def _launched(draft: _Draft, event: Launched) -> None:
-    draft.run = replace(draft.run, process=event.process, start_mode=event.mode)
+    waited = draft.run.verdict is None  # what it waited for is no reason any more
+    reason = "" if waited else draft.run.reason
+    draft.run = replace(draft.run, process=event.process, start_mode=event.mode, reason=reason)
     draft.note(f"pid {event.process.pid}, {event.mode}")
     if draft.run.desired is Desired.STOP:  # the stop came while there was no process yet to be killed
         draft.instructions.append(ArmKill(Patience.STOP))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -26,6 +26,7 @@ from gym_gui.services.trainer.errors import (
     AuthenticationError,
     IllegalMoveError,
     LaunchError,
+    NotReadyError,
     RefusedError,
     StorageFullError,
     WorldError,
@@ -49,6 +50,9 @@ from mosaic_protocol.worker_manifest import WorkerManifest
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
+
+_LAUNCH_AGAIN_SECONDS = 2.0
+_LONGEST_PAUSE = 5.0
 
 
 class TrainerOrchestrator:
@@ -88,11 +92,23 @@ class TrainerOrchestrator:
         return await self._work.to_the_end(self._accept(config, request_id))
 
     async def _accept(self, config: RunConfig, request_id: str) -> tuple[RunRecord, bool]:
-        run, known = await asyncio.wrap_future(self.registry.insert(_new_record(config), request_id))
-        if not known:
+        """Tracked, and locked, before it is stored: whoever names it the moment it can be found waits until it stands
+        in the line."""
+        live = TrackedRun(_new_record(config))
+        async with live.lock:
+            self.tracked[live.run.run_id] = live
+            try:
+                run, known = await asyncio.wrap_future(self.registry.insert(live.run, request_id))
+            except BaseException:
+                del self.tracked[live.run.run_id]
+                raise
+            if known:
+                del self.tracked[live.run.run_id]
+                return run, True
+            live.run = run
             log_event(logger, codes.LOG_RUN_SUBMITTED, run_id=run.run_id, name=run.name, worker=run.worker_type)
-            self.enqueue(run, config)
-        return run, known
+            self.enqueue(live, config)
+        return run, False
 
     async def cancel(self, run_id: str, reason: str) -> RunRecord:
         return await self.apply(run_id, lc.CancelRequested(_one_line(reason)))
@@ -157,7 +173,7 @@ class TrainerOrchestrator:
 
     async def hear_again(self, run_id: str) -> None:
         """Act on lifecycle records that were stored but perhaps not acted on; one acted on before changes nothing."""
-        for stream, record in await asyncio.to_thread(self.hub.store.lifecycle, run_id):
+        for stream, record in await asyncio.to_thread(self.hub.stored_lifecycle, run_id):
             said = lc.WorkerSaid(record.event, record.sentence, record.step, stream, record.seq)
             await self.apply_surely(run_id, said)
 
@@ -178,7 +194,7 @@ class TrainerOrchestrator:
         return await self._work.to_the_end(self._apply(run_id, event))
 
     async def _apply(self, run_id: str, event: lc.LifecycleEvent) -> RunRecord:
-        live = self.tracked.get(run_id) or TrackedRun(self.registry.get(run_id))  # the latter is over
+        live = self.tracked.get(run_id) or self._untracked(run_id)
         async with live.lock:
             decision = self._decide(live.run, event)
             if not decision.changes:
@@ -190,6 +206,11 @@ class TrainerOrchestrator:
             for instruction in decision.instructions:
                 self._follow(live, instruction)
         return live.run
+
+    def _untracked(self, run_id: str) -> TrackedRun:
+        run = self.registry.get(run_id)
+        assert run.is_over, f"run {run_id} is in {run.state} and nobody tracks it"
+        return TrackedRun(run)
 
     async def apply_surely(self, run_id: str, event: lc.LifecycleEvent) -> RunRecord:
         """Like :meth:`apply` for events of the world, which happened whether or not there is disk space."""
@@ -259,9 +280,9 @@ class TrainerOrchestrator:
                 self._arm_kill(live, patience)
             case lc.KillNow():
                 live.kill_at = float("inf")
-                self.spawn(self._kill(live))
+                self.spawn(self._surely(lambda: self._kill(live)))
             case lc.ClearAway():
-                self.spawn(self._clear_away(live))
+                self._begin_clearing(live)
             case lc.Withdraw():
                 self.queue.withdraw(live.run.run_id)
             case lc.Release():
@@ -277,11 +298,12 @@ class TrainerOrchestrator:
 
     # ---- launching -----------------------------------------------------------------------------------------------
 
-    def enqueue(self, run: RunRecord, config: RunConfig) -> None:
+    def enqueue(self, live: TrackedRun, config: RunConfig) -> None:
         """Let a run that is durable wait for its turn."""
-        self.tracked[run.run_id] = TrackedRun(run)
-        self._configs[run.run_id] = config
-        self.queue.enqueue(run.run_id, demand_of(config))
+        run_id = live.run.run_id
+        self.tracked[run_id] = live
+        self._configs[run_id] = config
+        self.queue.enqueue(run_id, demand_of(config))
         self.spawn(self._pump())
 
     async def _pump(self) -> None:
@@ -307,7 +329,7 @@ class TrainerOrchestrator:
     async def _launch(self, live: TrackedRun, token: str) -> None:
         """Start the worker of a run whose launch is recorded."""
         try:
-            started = await self._start_when_there_is_space(live, token)
+            started = await self._start_when_ready(live, token)
         except (WorldError, RefusedError, OSError) as error:
             log_event(logger, codes.LOG_RUN_LAUNCH_FAILED, run_id=live.run.run_id, reason=str(error))
             await self.apply_surely(live.run.run_id, lc.LaunchFailed(str(error)))
@@ -318,18 +340,30 @@ class TrainerOrchestrator:
             return
         live.seen()
         await self.apply_surely(live.run.run_id, lc.Launched(started.process, started.mode))
-        self.spawn(self.watch(live))
+        self.follow_process(live)
 
-    async def _start_when_there_is_space(self, live: TrackedRun, token: str) -> StartedWorker:
-        """A full disk passes; it is no reason to fail a run that has not begun."""
+    async def _start_when_ready(self, live: TrackedRun, token: str) -> StartedWorker:
+        """A full disk passes, and what is missing can be installed; neither is a reason to fail a run that has not
+        begun, and after it the whole line."""
         while live.run.desired is not Desired.STOP:
             try:
                 spec = await asyncio.to_thread(self.dispatcher.dispatch, live.run, token)
                 return await self.executor.start(spec)
-            except StorageFullError as error:
-                log_event(logger, codes.LOG_STORE_FULL, run_id=live.run.run_id, reason=str(error))
-                await asyncio.sleep(1.0)
+            except (StorageFullError, NotReadyError) as error:
+                log_event(logger, codes.LOG_RUN_WAITS, run_id=live.run.run_id, reason=str(error))
+                await self._tell_what_it_waits_for(live, str(error))
+                await asyncio.sleep(_LAUNCH_AGAIN_SECONDS)
         raise LaunchError("stopped before the worker was started")
+
+    async def _tell_what_it_waits_for(self, live: TrackedRun, sentence: str) -> None:
+        try:
+            await self.apply(live.run.run_id, lc.Waiting(sentence))
+        except WorldError as error:  # there may be no space for the sentence either
+            log_event(logger, codes.LOG_STORE_FULL, run_id=live.run.run_id, reason=str(error))
+
+    def follow_process(self, live: TrackedRun) -> None:
+        """Watch a worker that was started or found again. One that is gone already is reported at once."""
+        self.spawn(self._surely(lambda: self.watch(live)))
 
     async def watch(self, live: TrackedRun) -> None:
         """Wait for the end of the worker's leading process. When two processes were started for one launch (a fork
@@ -355,7 +389,8 @@ class TrainerOrchestrator:
             live.kill_at = now + grace
             unheard = live.run.state is RunState.HSHK
             live.nudge_at = now if unheard else now + grace / 2
-        elif live.kill_at != float("inf"):
+        elif live.kill_at != float("inf") and not (patience is lc.Patience.CHECKPOINT and live.checkpoint_granted):
+            live.checkpoint_granted = live.checkpoint_granted or patience is lc.Patience.CHECKPOINT
             live.kill_at = max(live.kill_at or 0.0, now + grace)
 
     def resume_stop(self, live: TrackedRun) -> None:
@@ -374,11 +409,28 @@ class TrainerOrchestrator:
         if live.run.process is not None:
             await self.executor.kill_all(self.handle_of(live.run))
 
+    def _begin_clearing(self, live: TrackedRun) -> None:
+        if not live.clearing:
+            live.clearing = True
+            self.spawn(self._surely(lambda: self._clear_away(live)))
+
+    async def _surely(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Repeat what must be done in the end. The machine may be out of descriptors or memory for a while; a run that
+        is given up for that would keep its processes, or its CPUs, until the next restart."""
+        pause = 1.0
+        while not self._work.closing:
+            try:
+                await work()
+            except Exception as error:  # noqa: BLE001 - whatever it was, giving up is worse
+                log_bug(error)
+                await asyncio.sleep(pause)
+                pause = min(_LONGEST_PAUSE, 2 * pause)
+            else:
+                return
+
     async def _clear_away(self, live: TrackedRun) -> None:
-        """After the leader is gone: end what it left behind, read its outbox to the end, close the books."""
-        if live.clearing:
-            return
-        live.clearing = True
+        """After the leader is gone: end what it left behind, read its outbox to the end, close the books. May be
+        repeated."""
         run = live.run
         if run.process is not None:
             patience = 0.0 if run.desired is Desired.STOP else self.settings.stop_seconds

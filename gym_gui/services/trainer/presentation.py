@@ -46,7 +46,7 @@ def run_message(run: RunRecord, orchestrator: TrainerOrchestrator) -> pb.Run:
         worker_id=run.worker_id,
         deleted=run.deleted_at > 0,
         start_mode=run.start_mode,
-        headline=orchestrator.hub.store.headline(run.run_id),
+        headline=orchestrator.hub.headline(run.run_id),
     )
     if live is not None:
         message.last_step = max(run.last_step, live.step)

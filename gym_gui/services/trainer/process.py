@@ -13,7 +13,7 @@ import time
 from gym_gui.logging_config import log_constants as codes
 from gym_gui.logging_config.structured import log_event
 from gym_gui.services.trainer import process_sweep
-from gym_gui.services.trainer.errors import LaunchError, StorageFullError
+from gym_gui.services.trainer.errors import LaunchError, NotReadyError, StorageFullError, is_shortage
 from gym_gui.services.trainer.executor import Executor, LaunchSpec, StartedWorker, WorkerHandle
 from gym_gui.services.trainer.warm_pool import WarmPool
 from mosaic_protocol.process_identity import ProcessIdentity, boot_id, stat_fields
@@ -62,6 +62,8 @@ class LocalExecutor(Executor):
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 raise StorageFullError(f"cannot open {error.filename}: {error.strerror}") from error
+            if is_shortage(error):
+                raise NotReadyError(f"no process can be started now: {error.strerror}") from error
             raise LaunchError(f"never started: {error.strerror or error} ({error.filename or spec.python})") from error
         process = _identity_at_birth(child.pid)
         self._children[process] = child
@@ -115,15 +117,19 @@ class LocalExecutor(Executor):
 
 def _identity_at_birth(pid: int) -> ProcessIdentity:
     """The identity of a process that was just started; it is our child or the warm server's, so its pid is not reused
-    before it was reaped. One that died already equals no living process, but what it left behind is still found."""
-    fields = stat_fields(pid)
+    before it was reaped. One that died already, or cannot be looked at for want of a descriptor, equals no living
+    process, but it and what it left behind are still found by their marks."""
+    try:
+        fields = stat_fields(pid)
+    except OSError:
+        fields = None
     return ProcessIdentity(pid, int(fields[19]) if fields else 0, boot_id())
 
 
 async def _wait_until_gone(process: ProcessIdentity) -> None:
     try:
         descriptor = os.pidfd_open(process.pid)
-    except OSError:
+    except ProcessLookupError:
         return
     try:
         if process.is_alive():

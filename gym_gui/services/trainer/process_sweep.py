@@ -49,12 +49,12 @@ def send_signal(process: ProcessIdentity, number: signal.Signals) -> bool:
     """Signal exactly this process; False when it is gone. The descriptor pins it between check and signal."""
     try:
         descriptor = os.pidfd_open(process.pid)
-    except OSError:
+    except ProcessLookupError:
         return False
     try:
         if not process.is_alive():
             return False
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError, PermissionError):  # it is gone, or has become another user's
             signal.pidfd_send_signal(descriptor, number)
         return True
     finally:

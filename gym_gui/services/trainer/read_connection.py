@@ -8,14 +8,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from gym_gui.services.trainer.group_commit import connect
+from gym_gui.services.trainer.group_commit import connect, translate
 
 
 class ReadConnection:
     """Sees every commit made before a query begins. A query waits for the one before it, so what must answer at once
-    and what may take seconds need a connection each."""
+    and what may take seconds need a connection each. Raises :class:`WorldError` for what the file does not give."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._connection = connect(path, read_only=True)
         self._turn = threading.Lock()
 
@@ -26,8 +27,11 @@ class ReadConnection:
     @contextmanager
     def each(self, sql: str, values: Sequence[object] = ()) -> Iterator[sqlite3.Cursor]:
         """For a reader that may have enough before the end."""
-        with self._turn, closing(self._connection.execute(sql, tuple(values))) as cursor:
-            yield cursor
+        try:
+            with self._turn, closing(self._connection.execute(sql, tuple(values))) as cursor:
+                yield cursor
+        except sqlite3.Error as error:
+            raise translate(error, self._path) from error
 
     def close(self) -> None:
         self._connection.close()

@@ -41,19 +41,22 @@ class Recovery:
             await self._orchestrator.begin_launch(live, _held(live.run))
 
     async def _queue_again(self, run: RunRecord) -> None:
+        """A run that cannot start here any more is kept beside the line, with the reason: the next daemon may see more
+        of the machine than this one, and whoever does not want to wait for that can cancel it."""
+        live = TrackedRun(run)
         try:
             config = self._orchestrator.config_of(run)
             refusal = self._orchestrator.queue.refusal(demand_of(config))
         except RunConfigError as error:  # accepted by an older version
             refusal = str(error)
         if refusal is None:
-            self._orchestrator.enqueue(run, config)
+            self._orchestrator.enqueue(live, config)
         else:
-            self._orchestrator.tracked[run.run_id] = TrackedRun(run)
-            await self._orchestrator.apply_surely(run.run_id, lc.LaunchFailed(f"never started: {refusal}"))
+            self._orchestrator.tracked[run.run_id] = live
+            await self._orchestrator.apply_surely(run.run_id, lc.Waiting(refusal))
 
     async def _take_up(self, run: RunRecord) -> None:
-        step = max(run.last_step, self._orchestrator.hub.store.newest_step(run.run_id))
+        step = max(run.last_step, self._orchestrator.hub.newest_step(run.run_id))
         live = self._orchestrator.tracked[run.run_id] = TrackedRun(run, step=step)
         held = _held(run)
         self._orchestrator.queue.restore(run.run_id, Demand(held.cpus, len(held.gpu_indices), held.memory_mb), held)
@@ -68,7 +71,7 @@ class Recovery:
         run = live.run
         folder = self._orchestrator.paths.run(run.run_id).claims
         claimant = await asyncio.to_thread(claims.revoke, folder, run.attempt)
-        if claimant is None and run.state is RunState.FAULT:
+        if claimant is None and run.state is not RunState.HSHK:  # it had started; a power cut may empty its claim
             await self._orchestrator.apply_surely(run.run_id, lc.ProcessEnded(None))
         elif claimant is None:
             log_event(logger, codes.LOG_RUN_RELAUNCHED, run_id=run.run_id, attempt=run.attempt + 1)
@@ -81,7 +84,7 @@ class Recovery:
         alive = process.is_alive()
         log_event(logger, codes.LOG_RUN_ADOPTED, run_id=live.run.run_id, pid=process.pid, alive=alive)
         self._orchestrator.resume_stop(live)
-        self._orchestrator.spawn(self._orchestrator.watch(live))
+        self._orchestrator.follow_process(live)
 
 
 def _held(run: RunRecord) -> Reservation:

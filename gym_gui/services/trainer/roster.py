@@ -40,13 +40,15 @@ class WorkerRoster:
 
     def _discovery(self) -> Discovery:
         found = self._found
-        if found is None or not self._is_fresh():
-            found = self._found = discover()
-            self._looked_at = time.monotonic()
+        return found if found is not None and self._is_fresh() else self._look()
+
+    def _look(self) -> Discovery:
+        found = self._found = discover()
+        self._looked_at = time.monotonic()
         return found
 
     def _describe(self) -> pb.ListWorkersResponse:
-        found = discover()
+        found = self._look()
         answer = pb.ListWorkersResponse(problems=found.problems)
         for manifest in found.workers.values():
             missing = self._missing(manifest)

@@ -17,6 +17,7 @@ from gym_gui.logging_config.structured import log_event
 from gym_gui.services.trainer.errors import (
     AuthenticationError,
     RefusedError,
+    RegistryCorruptError,
     StorageFullError,
     UnknownRunError,
     WorldError,
@@ -46,6 +47,7 @@ _STATUS: list[tuple[type[Exception], grpc.StatusCode]] = [
     (ValueError, grpc.StatusCode.INVALID_ARGUMENT),
     (OverflowError, grpc.StatusCode.INVALID_ARGUMENT),  # a number that no database column holds
     (StorageFullError, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (RegistryCorruptError, grpc.StatusCode.DATA_LOSS),
     (WorldError, grpc.StatusCode.UNAVAILABLE),
 ]
 

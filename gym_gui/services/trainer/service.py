@@ -139,10 +139,10 @@ class TrainerService(TrainerServiceServicer):
         run_id = self._find(request.run_id).run_id
         store, most = self._hub.store, min(request.max_points or 1000, _MOST_POINTS)
         after = request.after_step or -1
-        tags = list(request.tags) or await asyncio.to_thread(store.tags, run_id)
+        tags = list(request.tags) or await self._hub.read(store.tags, run_id)
         answer = pb.GetMetricsResponse()
         for tag in tags:
-            series = await asyncio.to_thread(store.series, run_id, tag, after_step=after, max_points=most)
+            series = await self._hub.read(store.series, run_id, tag, after_step=after, max_points=most)
             answer.series.add(
                 tag=tag,
                 steps=series.steps,
@@ -174,7 +174,7 @@ class TrainerService(TrainerServiceServicer):
         run_id, row = self._find(request.run_id).run_id, int(request.after_row)
         while not self._shutdown.is_set():
             over = self._orchestrator.current(run_id).is_over
-            rows = await asyncio.to_thread(self._hub.store.records, run_id, kind, row)
+            rows = await self._hub.read(self._hub.store.records, run_id, kind, row)
             if rows:
                 row = rows[-1][0]
                 yield pb.RecordPage(records=[line for _, line in rows], last_row=row)

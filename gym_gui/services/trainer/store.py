@@ -145,7 +145,7 @@ class TelemetryStore:
 
     def lifecycle(self, run_id: str) -> list[tuple[str, ev.RunLifecycleEvent]]:
         """(stream, record) of every lifecycle record of a run, in the order in which they were stored."""
-        rows = self._large.rows(
+        rows = self._small.rows(
             "SELECT stream, line FROM records WHERE run = (SELECT key FROM run_keys WHERE run_id = ?)"
             " AND kind = 'lifecycle' ORDER BY row",
             (run_id,),

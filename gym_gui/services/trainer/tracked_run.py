@@ -25,6 +25,8 @@ class TrackedRun:
     nudge_at: float | None = None
     wish_changed: asyncio.Event = field(default_factory=asyncio.Event)
     clearing: bool = False
+    checkpoint_granted: bool = False
+    """Whether its stop was put off for a last checkpoint. Once: a stop that could be put off again would be none."""
 
     def seen(self) -> None:
         """Any word from the worker is a sign of life."""

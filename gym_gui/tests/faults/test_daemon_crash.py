@@ -186,6 +186,20 @@ def test_a_worker_that_started_unrecorded_is_adopted_not_started_again(daemon: D
     assert daemon.starts(run_id) == 1
 
 
+def test_a_run_whose_claim_a_power_cut_emptied_ends_and_keeps_no_daemon_from_starting(daemon: DaemonProcess) -> None:
+    run_id = daemon.submit(total_timesteps=100_000)
+    daemon.wait_state(run_id, "EXEC")
+    worker = worker_of(daemon, run_id)
+    daemon.kill()
+    send_signal(worker, signal.SIGKILL)
+    wait_for("the worker to be gone", lambda: not worker.is_alive())
+    with closing(daemon.registry()) as registry:
+        rewrite_run(registry, run_id, process=None, start_mode="")
+    claims.path_of(daemon.paths.run(run_id).claims, 1).write_text("")
+    daemon.start()
+    assert daemon.wait_over(run_id).outcome == "lost"
+
+
 def test_a_worker_whose_launch_was_revoked_leaves_without_a_trace(daemon: DaemonProcess) -> None:
     """It was on its way when its daemon died, and comes to life after the next daemon launched another."""
     run_id = daemon.submit(total_timesteps=3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gym_gui.services.trainer.client import NoSuchRunError, TrainerClient
 from gym_gui.tests.support.daemon_process import DaemonProcess, toy_config, wait_for
 from gym_gui.tests.support.fault_tools import Metadata, raw_stub, refusal
 from mosaic_protocol.proto import trainer_pb2 as pb
@@ -84,6 +86,30 @@ def test_clients_that_hang_up_in_the_middle_harm_nobody(busy: DaemonProcess) -> 
     positions = [busy.client.run(run_id).queue_position for run_id in reversed(queued)]
     assert positions == list(range(1, len(queued) + 1)), "a run that was committed waits for its turn"
     assert queued[0] == last
+
+
+def test_a_run_cancelled_by_name_the_moment_it_is_stored_never_starts(daemon: DaemonProcess) -> None:
+    """The name can be found as soon as the run is stored, which is before the daemon has put it into its line."""
+    for number in range(40):
+        name = f"short-lived-{number}"
+        answers: list[pb.Run] = []
+        canceller = threading.Thread(target=_cancel_on_sight, args=(daemon, name, answers))
+        canceller.start()
+        run_id = daemon.submit(name=name, total_timesteps=1_000_000)
+        canceller.join()
+        assert daemon.wait_over(run_id).outcome == "canceled"
+        if answers[0].state == RunState.TERM:
+            assert "Launching" not in [move.cause for move in daemon.client.history(run_id)]
+    assert daemon.client.health().live == 0
+
+
+def _cancel_on_sight(daemon: DaemonProcess, name: str, answers: list[pb.Run]) -> None:
+    with TrainerClient.connect(daemon.paths, start=False) as client:
+        while not answers:
+            try:
+                answers.append(client.cancel(name))
+            except NoSuchRunError:
+                continue
 
 
 def test_a_cancel_whose_client_hangs_up_is_carried_out_or_not_at_all(daemon: DaemonProcess) -> None:

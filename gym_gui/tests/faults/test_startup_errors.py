@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from gym_gui.services.trainer.client import ClientError
 from gym_gui.services.trainer.instance_lock import holder
 from gym_gui.tests.faults.small_disk import SmallDisk, on_a_small_disk
 from gym_gui.tests.support.daemon_process import DaemonProcess, wait_for
@@ -195,6 +196,46 @@ def test_the_copy_beside_a_damaged_registry_can_be_brought_back(make_daemon: Mak
     subprocess.run(shlex.split(command[1]), check=True)
     daemon.start()
     assert daemon.client.run(run_id).outcome == "completed"
+
+
+def test_the_copy_outlives_a_daemon_that_began_an_empty_registry(make_daemon: MakeDaemon) -> None:
+    """Any command starts the next daemon, perhaps before anybody has read the sentence of this one."""
+    daemon = make_daemon()
+    run_id = used_home(daemon)
+    daemon.start()
+    recent = daemon.paths.registry_db.with_name("registry.backup.sqlite")
+    wait_for("the copy to hold the run", lambda: run_id in runs_in(recent))
+    assert daemon.terminate() == 0
+    garbage(daemon.paths.registry_db)
+    told = re.search(r"cp (\S+) \S+; or ", refused(daemon))
+    assert told is not None
+    daemon.start()
+    wait_for("the empty registry to be copied", lambda: recent.exists() and runs_in(recent) == set())
+    assert run_id in runs_in(Path(told[1]))
+
+
+def test_damaged_telemetry_that_is_too_large_to_be_checked_takes_no_run_with_it(
+    make_daemon: MakeDaemon, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    daemon = make_daemon().start()
+    run_id = daemon.submit(total_timesteps=20, gate=str(gate), gate_at=10)
+    wait_for("the run to wait at its gate", lambda: len(steps_of(daemon, run_id)) == 9)
+    assert daemon.terminate() == 0
+    path = daemon.paths.telemetry_db
+    with closing(sqlite3.connect(path)) as connection, connection:
+        rows = ((1, "step", row, "padding", row, b"x" * 900) for row in range(1, 90_000))
+        connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)", rows)
+    with path.open("r+b") as file:
+        file.seek(4096 * 3)
+        file.write(os.urandom(4096 * 40))
+    daemon.start()
+    assert daemon.client.run(run_id).state == "EXEC"
+    with pytest.raises(ClientError, match="is damaged"):
+        daemon.client.metrics(run_id)
+    gate.touch()
+    daemon.wait_over(run_id)
+    assert daemon.client.health().reserved.cpus == 0
 
 
 def runs_in(database: Path) -> set[str]:

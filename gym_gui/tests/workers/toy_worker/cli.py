@@ -10,9 +10,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -86,7 +88,46 @@ def _speak_at_length(session: WorkerSession) -> None:
         session.publish(events.TrainingStep(episode=0, step=step, observation="x" * 1_000_000))
 
 
+def _put_off_the_stop(session: WorkerSession) -> None:
+    """Promises a last checkpoint again and again."""
+    while True:
+        session.wait_desired_change(Desired.RUN, timeout=0.2)
+        if session.desired is Desired.STOP:
+            session.lifecycle(events.RUN_STOPPING, "writing a last checkpoint, part of it")
+            time.sleep(0.2)
+
+
+def _fork_a_child_that_leaves(session: WorkerSession) -> None:
+    """What a library may do that forks: its child runs out of our block."""
+    child = os.fork()
+    if child == 0:
+        sys.exit(0)
+    os.waitpid(child, 0)
+
+
+def _start_no_more_threads(session: WorkerSession) -> None:
+    """What Python says when a container has no process number left."""
+
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    session.wait_registered(timeout=60.0)
+    threading.Thread.start = refuse  # type: ignore[method-assign]
+
+
+def _hold_a_word(session: WorkerSession) -> None:
+    """A word that the disk does not take at first; a limit on the size of files stands in for a full disk."""
+    unlimited = resource.RLIM_INFINITY
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, unlimited))
+    session.lifecycle(events.RUN_PAUSED)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (unlimited, unlimited))
+
+
 _BAD_WORDS = {
+    "put_off_the_stop": _put_off_the_stop,
+    "leaving_child": _fork_a_child_that_leaves,
+    "no_threads": _start_no_more_threads,
+    "hold_a_word": _hold_a_word,
     "scribble": _scribble_in_the_journal,
     "beyond_measure": _count_beyond_measure,
     "at_length": _speak_at_length,
