@@ -155,15 +155,15 @@ def test_a_script_runs_in_the_environment_of_its_bundle_with_everything_recorded
     assert {"losses/policy_loss", "charts/SPS"} <= tags
 
 
-@pytest.mark.parametrize(
-    ("bundle", "sentence"),
-    [
-        ("cleanrl_upstream", "Run `mosaic bundles install cleanrl_upstream`."),
-        ("nobody_has_it", "There is no bundle nobody_has_it"),
-    ],
-)
-def test_a_run_whose_environment_is_missing_never_starts(daemon: DaemonProcess, bundle: str, sentence: str) -> None:
-    run = finished(daemon, submitted(daemon, bundle))
+def test_a_run_whose_environment_does_not_exist_never_starts(daemon: DaemonProcess) -> None:
+    run = finished(daemon, submitted(daemon, "nobody_has_it"))
     assert run.outcome == "failed"
-    assert run.reason.startswith("never started: ")
-    assert sentence in run.reason
+    assert run.reason.startswith("never started: There is no bundle nobody_has_it")
+
+
+def test_a_run_waits_for_an_environment_that_is_not_installed_and_says_so(daemon: DaemonProcess) -> None:
+    run_id = submitted(daemon, "cleanrl_upstream")
+    wanted = "Run `mosaic bundles install cleanrl_upstream`."
+    wait_for("the run to say what it waits for", lambda: wanted in daemon.client.run(run_id).reason)
+    daemon.client.cancel(run_id)
+    assert daemon.wait_over(run_id).outcome == "canceled"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import resource
 import sys
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from gym_gui.services.trainer.errors import TrainerError
 from gym_gui.services.trainer.settings import TrainerSettings
 from mosaic_protocol.endpoint import quiet_grpc_logs
 from mosaic_protocol.paths import MosaicPaths, default_root
+
+_DESCRIPTORS = 16384
 
 
 def _options() -> argparse.Namespace:
@@ -33,6 +36,7 @@ def main() -> int:
     options = vars(_options())
     home = options.pop("home")
     quiet_grpc_logs()
+    _take_descriptors()
     paths = MosaicPaths(home.absolute() if home else default_root())
     try:
         settings = TrainerSettings.from_environment(**options)
@@ -46,6 +50,13 @@ def main() -> int:
             "Mend that (disk space, permissions) or set MOSAIC_HOME to a folder you can write to."
         )
     return 0
+
+
+def _take_descriptors() -> None:
+    """As many as may be had, within reason: every run, watcher and stranger at the door takes some."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
 
 
 def _failed(sentence: str) -> int:

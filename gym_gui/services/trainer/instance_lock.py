@@ -39,17 +39,23 @@ class InstanceLock:
 
 
 def _locked(descriptor: int) -> bool:
-    """Take the lock. Somebody who only asks who holds it has it for an instant, so one refusal means little."""
+    """Take the lock. Somebody who only asks who holds it shares it for an instant, which is waited for; a daemon has it
+    alone, and is not: of several that start together the others leave, and none is there to follow one that stops."""
     deadline = time.monotonic() + _ASKING_SECONDS
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.001)
-        else:
-            return True
+    while not _flocked(descriptor, fcntl.LOCK_EX):
+        if time.monotonic() > deadline or not _flocked(descriptor, fcntl.LOCK_SH):
+            return False
+        fcntl.flock(descriptor, fcntl.LOCK_UN)  # another one that starts must not take this for an answer
+        time.sleep(0.001)
+    return True
+
+
+def _flocked(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def holder(path: Path) -> dict[str, Any] | None:
