@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -31,8 +32,9 @@ def store(tmp_path: Path) -> Iterator[TelemetryStore]:
 
 
 @pytest.fixture
-def hub(store: TelemetryStore) -> TelemetryHub:
-    return TelemetryHub(store)
+def hub(store: TelemetryStore) -> Iterator[TelemetryHub]:
+    with closing(TelemetryHub(store)) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -218,6 +220,19 @@ async def test_damage_in_one_segment_costs_nothing_of_the_others(
     await hub.drain(RUN, outbox)
     assert {record.seq for record in _metrics(store, "worker")} == set(range(2, 40)) - lost
     assert listener.heard[-1] == (RUN, "worker", ev.RUN_COMPLETED)
+
+
+async def test_readers_of_large_curves_keep_no_run_from_its_end(
+    hub: TelemetryHub, store: TelemetryStore, tmp_path: Path
+) -> None:
+    journal(tmp_path / "outbox")
+    enough = threading.Event()
+    readers = [asyncio.create_task(hub.read(enough.wait)) for _ in range(50)]
+    async with asyncio.timeout(PATIENCE):
+        await hub.drain(RUN, tmp_path / "outbox")
+    assert store.acked(RUN, "worker") == 8
+    enough.set()
+    await asyncio.gather(*readers)
 
 
 async def test_a_shortage_is_no_damage(hub: TelemetryHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
