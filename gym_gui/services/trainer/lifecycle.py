@@ -36,7 +36,7 @@ class Launching:
 
 @dataclass(frozen=True)
 class Waiting:
-    """It cannot start yet; the sentence says what it waits for."""
+    """It cannot start yet, and the sentence says what it waits for; an empty one takes that back."""
 
     sentence: str
 
@@ -309,7 +309,7 @@ def _launching(draft: _Draft, event: Launching) -> None:
 def _waiting(draft: _Draft, event: Waiting) -> None:
     if draft.run.process is None and draft.run.verdict is None and draft.run.reason != event.sentence:
         draft.run = replace(draft.run, reason=event.sentence)
-        draft.note(event.sentence)
+        draft.note(event.sentence or "it can start again")
 
 
 def _launched(draft: _Draft, event: Launched) -> None:

@@ -43,17 +43,15 @@ class Recovery:
     async def _queue_again(self, run: RunRecord) -> None:
         """A run that cannot start here any more is kept beside the line, with the reason: the next daemon may see more
         of the machine than this one, and whoever does not want to wait for that can cancel it."""
-        live = TrackedRun(run)
+        live = self._orchestrator.tracked[run.run_id] = TrackedRun(run)
         try:
             config = self._orchestrator.config_of(run)
-            refusal = self._orchestrator.queue.refusal(demand_of(config))
+            refusal = self._orchestrator.queue.refusal(demand_of(config)) or ""
         except RunConfigError as error:  # accepted by an older version
             refusal = str(error)
-        if refusal is None:
+        await self._orchestrator.apply_surely(run.run_id, lc.Waiting(refusal))
+        if not refusal:
             self._orchestrator.enqueue(live, config)
-        else:
-            self._orchestrator.tracked[run.run_id] = live
-            await self._orchestrator.apply_surely(run.run_id, lc.Waiting(refusal))
 
     async def _take_up(self, run: RunRecord) -> None:
         step = max(run.last_step, self._orchestrator.hub.newest_step(run.run_id))

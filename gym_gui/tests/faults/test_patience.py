@@ -79,6 +79,7 @@ def test_queued_runs_outlast_a_restart_on_a_smaller_machine(make_daemon: Callabl
     daemon.terminate()
     daemon.env["MOSAIC_TRAINER_CPUS"] = "8"
     daemon.start()
+    assert daemon.client.run(queued).reason == ""
     daemon.client.cancel(busy)
     assert daemon.wait_over(queued).outcome == "completed"
 

@@ -181,6 +181,8 @@ def test_time_goes_on_between_two_words_of_the_daemon() -> None:
 def test_each_situation_has_a_sentence() -> None:
     queued = pb.Run(state="INIT", queue_position=2)
     assert situation(queued) == ("Waits for its turn: 2nd in line.", "")
+    assert situation(pb.Run(state="INIT", reason="it asks for too much")) == ("It asks for too much", "warning")
+    assert situation(pb.Run(state="HSHK", reason="not installed")) == ("Not installed", "warning")
     assert situation(pb.Run(state="EXEC", seconds_since_progress=95))[1] == "warning"
     assert situation(pb.Run(state="TERM", outcome="completed", reason="done")) == ("Done", "good")
     assert situation(pb.Run(state="TERM", outcome="lost", reason="gone"))[1] == "error"

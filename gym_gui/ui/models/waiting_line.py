@@ -28,8 +28,10 @@ def in_line(runs: Iterable[pb.Run]) -> list[pb.Run]:
     """The queued runs, the next one first: first come, first served.
 
     The daemon tells a run its place when that run changes, not when those in front of it leave; so it is counted here.
+    One with a reason stands beside the line: it cannot start on this machine as it is.
     """
-    return sorted((run for run in runs if run.state == RunState.INIT), key=lambda run: (run.created_at, run.run_id))
+    waiting = (run for run in runs if run.state == RunState.INIT and not run.reason)
+    return sorted(waiting, key=lambda run: (run.created_at, run.run_id))
 
 
 def demand(run: pb.Run) -> pb.Resources:

@@ -11,7 +11,7 @@ from gym_gui.ui.plots.axis_text import steps_text, value_text
 from gym_gui.ui.plots.run_metrics import RunMetrics
 from mosaic_protocol.headline import LENGTH_TAG, MEAN_RETURN, RECENT_EPISODES, RETURN_TAG, SPS_TAG
 from mosaic_protocol.proto import trainer_pb2 as pb
-from mosaic_protocol.states import Outcome, RunState
+from mosaic_protocol.states import Desired, Outcome, RunState
 
 _STALLED = 30.0
 
@@ -68,6 +68,8 @@ def situation(run: pb.Run, place_in_line: int = 0) -> tuple[str, str]:
     if is_over(run):
         kind = {Outcome.COMPLETED.value: "good", Outcome.CANCELED.value: ""}.get(run.outcome, "error")
         return _sentence(run.reason or run.outcome), kind
+    if run.reason and run.state in (RunState.INIT, RunState.HSHK) and run.desired != Desired.STOP:
+        return _sentence(run.reason), "warning"  # what it waits for beside its turn
     if run.state == RunState.INIT:
         number = place_in_line or run.queue_position
         place = f"{ordinal(number)} in line" if number else "about to start"
