@@ -235,6 +235,9 @@ def queued(number: int, cpus: int = 1, **resources: int) -> pb.Run:
 
 def test_the_line_is_in_the_order_of_coming() -> None:
     assert [run.name for run in in_line([queued(3), made(1), queued(2)])] == ["run-2", "run-3"]
+    beside = queued(1)
+    beside.reason = "This run can never start here"
+    assert [run.name for run in in_line([queued(2), beside])] == ["run-2"]
 
 
 def test_the_head_of_the_line_says_what_it_lacks_and_the_others_whom_they_wait_for() -> None:
