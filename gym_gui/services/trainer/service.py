@@ -80,8 +80,7 @@ class TrainerService(TrainerServiceServicer):
         if not request.purge:
             await self._deletion.trash(run)
             return pb.DeleteRunResponse(run_id=run.run_id)
-        freed = await self._deletion.purge(run)
-        self._purged.append(run.run_id)
+        freed = await self._deletion.purge(run, self._purged.append)
         return pb.DeleteRunResponse(run_id=run.run_id, purged=True, bytes_freed=freed)
 
     @guarded_unary
