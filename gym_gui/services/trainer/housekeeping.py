@@ -56,7 +56,7 @@ class Housekeeping:
             await work
         except (OSError, sqlite3.Error, TrainerError) as error:
             self._tell(chore, str(error))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a bug in one chore must not end the others
             log_bug(error)
         else:
             self._told.pop(chore, None)

@@ -185,12 +185,15 @@ class TrainerService(TrainerServiceServicer):
     @guarded_stream
     async def StreamLogs(self, request: pb.StreamLogsRequest, context: Context) -> AsyncIterator[pb.LogChunk]:
         run = self._find(request.run_id)
-        followers = self._log_followers(run, request)
+        followers = await asyncio.to_thread(self._log_followers, run, request)
         while not self._shutdown.is_set():
-            over = self._orchestrator.current(run.run_id).is_over
+            over, more = self._orchestrator.current(run.run_id).is_over, False
             for source, follower in followers.items():
                 for data in await asyncio.to_thread(follower.read_new):
+                    more = True
                     yield pb.LogChunk(source=source, data=data)
+            if more:
+                continue
             if over or not request.follow:
                 return
             await asyncio.sleep(_LOG_SECONDS)
