@@ -9,6 +9,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -299,7 +300,7 @@ async def test_a_purge_that_a_crash_cut_short_is_ended_by_housekeeping_and_not_u
 ) -> None:
     run = finished(paths, registry, store)
 
-    def crash(run_id: str) -> None:
+    def crash(run_id: str) -> Future[bool]:
         raise WorldError("as a crash would")
 
     with monkeypatch.context() as patched:

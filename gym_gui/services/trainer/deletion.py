@@ -79,14 +79,17 @@ class RunDeletion:
 
     async def _alone(self, run: RunRecord, doing: str, action: Callable[[RunRecord], Coroutine[Any, Any, T]]) -> T:
         """Do something with a run as it is now, while nobody does anything else with it."""
-        if self._work.closing:
-            raise WorldError(f"run {run.short} is left as it is: the daemon is leaving. Try again when it is back.")
+        self._require_staying(run)
         if other := self._in_hand.get(run.run_id):
             raise WrongStateError(
                 f"run {run.short} is being {other} at this moment: `mosaic runs` tells when it is done"
             )
         self._in_hand[run.run_id] = doing
         return await self._work.to_the_end(self._to_its_end(run.run_id, action))
+
+    def _require_staying(self, run: RunRecord) -> None:
+        if self._work.closing:
+            raise WorldError(f"run {run.short} is left as it is: the daemon is leaving. Try again when it is back.")
 
     async def _to_its_end(self, run_id: str, action: Callable[[RunRecord], Coroutine[Any, Any, T]]) -> T:
         try:
@@ -120,11 +123,21 @@ class RunDeletion:
                 f"run {run.short} cannot be deleted: {error.strerror} ({error.filename}). "
                 "It stays in the trash and is tried again; mend what is wrong, or purge it again."
             ) from error
-        await asyncio.wrap_future(self._store.forget(run.run_id))
+        while await asyncio.wrap_future(self._store.forget(run.run_id)):
+            self._require_staying(run)
         await asyncio.wrap_future(self._registry.remove(run.run_id))
         gone(run.run_id)
         log_event(logger, codes.LOG_RUN_DELETED, run_id=run.run_id, bytes_freed=freed)
+        self._work.spawn(self._shrink_store())
         return freed
+
+    async def _shrink_store(self) -> None:
+        """Nobody waits for it, and what is not done is done after the next purge."""
+        try:
+            while not self._work.closing and await asyncio.wrap_future(self._store.give_back()):
+                pass
+        except WorldError as error:
+            log_event(logger, codes.LOG_TRAINER_HOUSEKEEPING, level=logging.WARNING, reason=str(error))
 
     async def _mark(self, run: RunRecord, when: float, cause: str) -> RunRecord:
         note = Transition(run.state, run.state, cause)
