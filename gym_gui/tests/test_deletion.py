@@ -329,6 +329,34 @@ async def test_a_daemon_that_leaves_begins_no_deletion(
     assert all(path.exists() for path in owned(paths, run))
 
 
+async def test_a_daemon_that_leaves_does_not_wait_for_the_last_record_of_a_purge(
+    paths: MosaicPaths,
+    registry: RunRegistry,
+    store: TelemetryStore,
+    deletion: RunDeletion,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = finished(paths, registry, store)
+    begun = asyncio.Event()
+
+    def one_slice_of_many(run_id: str) -> Future[bool]:
+        begun.set()
+        more: Future[bool] = Future()
+        more.set_result(True)
+        return more
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "forget", one_slice_of_many)
+        purging = asyncio.create_task(deletion.purge(run))
+        await begun.wait()
+        await deletion.close()
+        with pytest.raises(WorldError, match="leaving"):
+            await purging
+    assert [left.run_id for left in registry.page(Query(include_deleted=True), 9, "").runs] == [run.run_id]
+    await RunDeletion(paths, registry, store).purge_old(24.0)
+    assert registry.page(Query(include_deleted=True), 9, "").total == 0
+
+
 async def test_the_trash_is_emptied_by_age_and_one_that_sticks_does_not_keep_the_others(
     paths: MosaicPaths,
     registry: RunRegistry,

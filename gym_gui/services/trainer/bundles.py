@@ -89,13 +89,23 @@ class Environment:
 
 
 def runs_from(directory: Path) -> bool:
-    """Whether a process was started from this environment, as far as /proc tells."""
-    prefix = os.fsencode(directory) + b"/"
-    for command_line in Path("/proc").glob("[0-9]*/cmdline"):
+    """Whether a process was started from this environment, as far as /proc tells, through whatever links."""
+    wanted = os.path.realpath(directory) + "/"
+    for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if command_line.read_bytes().startswith(prefix):
+            if (_started_in(process) + "/").startswith(wanted):
                 return True
     return False
+
+
+def _started_in(process: Path) -> str:
+    """The folder of the program that a process was started as, without links; "" when it was named without a folder.
+    The program itself is not followed: the interpreter of an environment is a link out of it."""
+    program = os.fsdecode((process / "cmdline").read_bytes().split(b"\0", 1)[0])
+    folder = os.path.dirname(program)
+    if folder and not os.path.isabs(folder):
+        folder = os.path.join((process / "cwd").readlink(), folder)
+    return os.path.realpath(folder) if folder else ""
 
 
 def requirement_dirs(workers: Iterable[WorkerManifest]) -> list[Path]:
