@@ -90,22 +90,23 @@ class Environment:
 
 def runs_from(directory: Path) -> bool:
     """Whether a process was started from this environment, as far as /proc tells, through whatever links."""
-    wanted = os.path.realpath(directory) + "/"
+    wanted = directory.resolve()
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if (_started_in(process) + "/").startswith(wanted):
+        with suppress(OSError, RuntimeError):  # it ended, is not ours, or its name leads in a circle
+            started_in = _started_in(process)
+            if started_in is not None and started_in.is_relative_to(wanted):
                 return True
     return False
 
 
-def _started_in(process: Path) -> str:
-    """The folder of the program that a process was started as, without links; "" when it was named without a folder.
-    The program itself is not followed: the interpreter of an environment is a link out of it."""
+def _started_in(process: Path) -> Path | None:
+    """The folder of the program that a process was started as, without links; None when it was named without one. The
+    program itself is not followed: the interpreter of an environment is a link out of it."""
     program = os.fsdecode((process / "cmdline").read_bytes().split(b"\0", 1)[0])
-    folder = os.path.dirname(program)
-    if folder and not os.path.isabs(folder):
-        folder = os.path.join((process / "cwd").readlink(), folder)
-    return os.path.realpath(folder) if folder else ""
+    if "/" not in program:
+        return None
+    folder = Path(program).parent
+    return (folder if folder.is_absolute() else (process / "cwd").readlink() / folder).resolve()
 
 
 def requirement_dirs(workers: Iterable[WorkerManifest]) -> list[Path]:
