@@ -677,3 +677,30 @@ def test_an_environment_that_a_process_runs_from_is_known_to_be_in_use(built: Bu
         assert bundles.runs_from(built.directory)
         process.communicate(b"\n")
     assert not bundles.runs_from(built.directory)
+
+
+@pytest.mark.parametrize("started_through_the_link", [True, False])
+def test_a_link_to_the_data_root_hides_no_process_that_runs_from_an_environment(
+    built: Built, tmp_path: Path, started_through_the_link: bool
+) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(built.directory.parent)
+    linked = link / built.directory.name
+    seen, asked = (linked, built.directory) if started_through_the_link else (built.directory, linked)
+    with subprocess.Popen(
+        [seen / "bin" / "python", "-c", "print(flush=True); input()"], stdin=-1, stdout=-1
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert bundles.runs_from(asked)
+        process.communicate(b"\n")
+    assert not bundles.runs_from(asked)
+
+
+def test_a_process_started_by_a_relative_name_is_known_too(built: Built) -> None:
+    command = ["bin/python", "-c", "print(flush=True); input()"]
+    with subprocess.Popen(command, cwd=built.directory, stdin=-1, stdout=-1) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert bundles.runs_from(built.directory)
+        process.communicate(b"\n")

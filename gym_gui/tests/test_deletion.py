@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import shutil
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -166,7 +169,7 @@ async def test_a_run_directory_that_is_itself_a_link_is_only_unlinked(
     assert not folder.is_symlink()
 
 
-async def test_what_cannot_be_removed_is_told_and_the_run_stays_listed(
+async def test_what_cannot_be_removed_is_told_and_the_run_stays_in_the_trash(
     paths: MosaicPaths,
     registry: RunRegistry,
     store: TelemetryStore,
@@ -181,7 +184,177 @@ async def test_what_cannot_be_removed_is_told_and_the_run_stays_listed(
     monkeypatch.setattr(shutil, "rmtree", denied)
     with pytest.raises(WorldError, match="Permission denied"):
         await deletion.purge(run)
+    assert [left.run_id for left in registry.page(Query(include_deleted=True), 9, "").runs] == [run.run_id]
+
+
+class SlowRemoval:
+    """Holds the removal of one run's files until it is told to go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, run: RunRecord) -> None:
+        self._run_id, self._remove = run.run_id, shutil.rmtree
+        self.begun, self._go_on = threading.Event(), threading.Event()
+        self.times = 0
+        monkeypatch.setattr(shutil, "rmtree", self._hold)
+
+    def _hold(self, path: Path) -> None:
+        if self._run_id in str(path) and not self._go_on.is_set():
+            self.times += 1
+            self.begun.set()
+            assert self._go_on.wait(PATIENCE)
+        self._remove(path)
+
+    async def has_begun(self) -> None:
+        assert await asyncio.to_thread(self.begun.wait, PATIENCE)
+
+    def end(self) -> None:
+        self._go_on.set()
+
+
+async def test_a_run_restored_while_the_trash_is_emptied_stays(
+    paths: MosaicPaths,
+    registry: RunRegistry,
+    store: TelemetryStore,
+    deletion: RunDeletion,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = finished(paths, registry, store, deleted_at=10.0)
+    wanted = finished(paths, registry, store, deleted_at=10.0)
+    removal = SlowRemoval(monkeypatch, first)
+    emptying = asyncio.create_task(deletion.purge_old(24.0))
+    await removal.has_begun()
+    restored = await deletion.restore(wanted)
+    removal.end()
+    await emptying
+    assert registry.page(Query(include_deleted=True), 9, "").runs == [restored]
+    assert all(path.exists() for path in owned(paths, wanted))
+
+
+async def test_a_run_deleted_again_while_the_trash_is_emptied_has_its_full_time_there(
+    paths: MosaicPaths,
+    registry: RunRegistry,
+    store: TelemetryStore,
+    deletion: RunDeletion,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = finished(paths, registry, store, deleted_at=10.0)
+    wanted = finished(paths, registry, store, deleted_at=10.0)
+    removal = SlowRemoval(monkeypatch, first)
+    emptying = asyncio.create_task(deletion.purge_old(24.0))
+    await removal.has_begun()
+    await deletion.trash(await deletion.restore(wanted))
+    removal.end()
+    await emptying
+    assert all(path.exists() for path in owned(paths, wanted))
+
+
+async def test_a_run_that_is_being_purged_cannot_be_touched_by_another_call(
+    paths: MosaicPaths,
+    registry: RunRegistry,
+    store: TelemetryStore,
+    deletion: RunDeletion,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = await deletion.trash(finished(paths, registry, store))
+    removal = SlowRemoval(monkeypatch, run)
+    purging = asyncio.create_task(deletion.purge(run))
+    await removal.has_begun()
+    for action in (deletion.restore, deletion.purge, deletion.trash):
+        with pytest.raises(WrongStateError, match="being removed for good"):
+            await action(run)
+    await deletion.purge_old(0.0)
+    assert removal.times == 1
+    removal.end()
+    assert await purging == 400
+    assert registry.page(Query(include_deleted=True), 9, "").total == 0
+
+
+async def test_a_purge_goes_to_its_end_when_its_client_hangs_up(
+    paths: MosaicPaths,
+    registry: RunRegistry,
+    store: TelemetryStore,
+    deletion: RunDeletion,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = finished(paths, registry, store)
+    removal = SlowRemoval(monkeypatch, run)
+    gone: list[str] = []
+    purging = asyncio.create_task(deletion.purge(run, gone.append))
+    await removal.has_begun()
+    assert registry.page(Query(), 9, "").runs == [], "it is not listed any more while its files go"
+    purging.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await purging
+    removal.end()
+    await deletion.close()
+    assert gone == [run.run_id]
+    assert registry.page(Query(include_deleted=True), 9, "").total == 0
+    assert store.metric_rows(run.run_id) == 0
+
+
+async def test_a_purge_that_a_crash_cut_short_is_ended_by_housekeeping_and_not_undone(
+    paths: MosaicPaths,
+    registry: RunRegistry,
+    store: TelemetryStore,
+    deletion: RunDeletion,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = finished(paths, registry, store)
+
+    def crash(run_id: str) -> Future[bool]:
+        raise WorldError("as a crash would")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "forget", crash)
+        with pytest.raises(WorldError, match="crash"):
+            await deletion.purge(run)
+    after_a_crash = RunDeletion(paths, registry, store)
+    for action in (after_a_crash.restore, after_a_crash.trash):
+        with pytest.raises(WrongStateError, match="cannot come back"):
+            await action(registry.get(run.run_id))
+    await after_a_crash.purge_old(float("inf"))
+    assert registry.page(Query(include_deleted=True), 9, "").total == 0
+    assert store.metric_rows(run.run_id) == 0
+
+
+async def test_a_daemon_that_leaves_begins_no_deletion(
+    paths: MosaicPaths, registry: RunRegistry, store: TelemetryStore, deletion: RunDeletion
+) -> None:
+    run = finished(paths, registry, store, deleted_at=10.0)
+    await deletion.close()
+    for action in (deletion.restore, deletion.purge, deletion.trash):
+        with pytest.raises(WorldError, match="leaving"):
+            await action(run)
+    await deletion.purge_old(0.0)
     assert registry.get(run.run_id) == run
+    assert all(path.exists() for path in owned(paths, run))
+
+
+async def test_a_daemon_that_leaves_does_not_wait_for_the_last_record_of_a_purge(
+    paths: MosaicPaths,
+    registry: RunRegistry,
+    store: TelemetryStore,
+    deletion: RunDeletion,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = finished(paths, registry, store)
+    begun = asyncio.Event()
+
+    def one_slice_of_many(run_id: str) -> Future[bool]:
+        begun.set()
+        more: Future[bool] = Future()
+        more.set_result(True)
+        return more
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "forget", one_slice_of_many)
+        purging = asyncio.create_task(deletion.purge(run))
+        await begun.wait()
+        await deletion.close()
+        with pytest.raises(WorldError, match="leaving"):
+            await purging
+    assert [left.run_id for left in registry.page(Query(include_deleted=True), 9, "").runs] == [run.run_id]
+    await RunDeletion(paths, registry, store).purge_old(24.0)
+    assert registry.page(Query(include_deleted=True), 9, "").total == 0
 
 
 async def test_the_trash_is_emptied_by_age_and_one_that_sticks_does_not_keep_the_others(

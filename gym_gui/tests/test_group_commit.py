@@ -153,6 +153,19 @@ def test_any_file_name_will_do(tmp_path: Path, name: str) -> None:
     assert (tmp_path / name).is_file()
 
 
+def test_a_new_file_can_shrink_and_its_log_does_not_stay_large(writer: GroupCommitter) -> None:
+    def settings(connection: sqlite3.Connection) -> dict[str, Any]:
+        names = ("auto_vacuum", "journal_mode", "journal_size_limit")
+        return {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names}
+
+    incremental = 2
+    assert writer.submit(settings).result(PATIENCE) == {
+        "auto_vacuum": incremental,
+        "journal_mode": "wal",
+        "journal_size_limit": 64 * 1024 * 1024,
+    }
+
+
 # ---- opening -------------------------------------------------------------------------------------
 
 

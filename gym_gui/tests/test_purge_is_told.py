@@ -1,10 +1,12 @@
-"""Whoever watches the runs hears of one that was removed for good."""
+"""A run is removed for good: whoever watches hears of it, and a client that does not wait does not matter."""
 
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
-from gym_gui.tests.support.daemon_process import DaemonProcess
+from gym_gui.services.trainer.client import ClientError, TrainerClient
+from gym_gui.tests.support.daemon_process import DaemonProcess, wait_for
 
 HANG_SECONDS = 60
 
@@ -28,3 +30,19 @@ def test_a_purged_run_is_told_to_those_who_watch(daemon: DaemonProcess) -> None:
     daemon.client.delete(run_id, purge=True)
     assert gone.wait(HANG_SECONDS)
     watcher.join(HANG_SECONDS)
+
+
+def test_a_client_that_gives_up_leaves_no_half_purged_run(daemon: DaemonProcess) -> None:
+    run_id = daemon.submit(total_timesteps=2)
+    daemon.wait_over(run_id)
+    places = [daemon.paths.run(run_id).directory / f"folder-{number}" for number in range(30)]
+    for place in places:
+        place.mkdir()
+        for number in range(300):
+            (place / str(number)).touch()
+    with TrainerClient.connect(daemon.paths, start=False, timeout=0.05) as impatient:
+        while all(place.exists() for place in places):  # a busy machine may not even hear so hasty a client
+            with suppress(ClientError):
+                impatient.delete(run_id, purge=True)
+    wait_for("the run to be gone", lambda: daemon.client.runs(include_deleted=True).total == 0)
+    assert not daemon.paths.run(run_id).directory.exists()

@@ -104,3 +104,17 @@ def test_every_setting_says_what_it_is_for() -> None:
 def test_a_variable_that_is_no_setting_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(RefusedError, match="did you mean 'MOSAIC_TRAINER_PORT'"):
         from_env({"MOSAIC_TRAINER_PROT": "50055"})
+
+
+@pytest.mark.parametrize(
+    ("heartbeat", "liveness"), [("30", "30"), ("16", "30"), ("2", "0"), ("2", "3.9"), ("60", "30")]
+)
+def test_workers_must_have_time_to_report_before_they_are_taken_for_hung(heartbeat: str, liveness: str) -> None:
+    environment = {"MOSAIC_TRAINER_HEARTBEAT_SECONDS": heartbeat, "MOSAIC_TRAINER_LIVENESS_SECONDS": liveness}
+    with pytest.raises(RefusedError, match=r"liveness_seconds.*heartbeat_seconds"):
+        from_env(environment)
+
+
+def test_twice_the_time_between_heartbeats_is_enough() -> None:
+    environment = {"MOSAIC_TRAINER_HEARTBEAT_SECONDS": "15", "MOSAIC_TRAINER_LIVENESS_SECONDS": "30"}
+    assert from_env(environment).heartbeat_seconds == 15.0

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gym_gui.services.trainer import store as store_module
 from gym_gui.services.trainer.errors import RefusedError, StorageFullError
 from gym_gui.services.trainer.store import Batch, Stored, TelemetryStore
 from mosaic_protocol import events as ev
@@ -333,3 +334,89 @@ def test_forgetting_a_run_removes_all_of_it_and_nothing_else(store: TelemetrySto
     assert send(store, [metric(1)], run="run").acked == 1, "a run of that name begins anew"
     with closing(sqlite3.connect(tmp_path / "telemetry.sqlite")) as connection:
         assert connection.execute("SELECT count(*) FROM records").fetchone() == (3,)
+
+
+def forget_wholly(store: TelemetryStore, run: str) -> int:
+    """How many calls it took."""
+    calls = 1
+    while store.forget(run).result(PATIENCE):
+        calls += 1
+    return calls
+
+
+def all_rows(path: Path) -> dict[str, int]:
+    with closing(sqlite3.connect(path)) as connection:
+        tables = ("run_keys", "cursors", "metrics", "records", "headline")
+        return {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}
+
+
+def test_a_large_run_is_forgotten_in_slices_between_which_others_write(
+    store: TelemetryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(store, [metric(seq, tags={RETURN: 1.0, "loss": 2.0}) for seq in range(1, 101)], run="run")
+    send(store, [metric(1)], run="other")
+    monkeypatch.setattr(store_module, "_ROWS_PER_SLICE", 10)
+    assert store.forget("run").result(PATIENCE)
+    assert store.metric_rows("run") == 190
+    assert send(store, [metric(2)], run="other", first_seq=2).acked == 2
+    assert forget_wholly(store, "run") > 20
+    left = {"run_keys": 1, "cursors": 1, "metrics": 2, "records": 2, "headline": 0}
+    assert all_rows(tmp_path / "telemetry.sqlite") == left
+    assert store.metric_rows("other") == 2
+
+
+def test_a_run_half_forgotten_at_a_crash_is_forgotten_later_and_leaves_nothing_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "_ROWS_PER_SLICE", 10)
+    path = tmp_path / "telemetry.sqlite"
+    with closing(TelemetryStore(path)) as store:
+        send(store, [metric(seq) for seq in range(1, 101)], run="half")
+        assert store.forget("half").result(PATIENCE)
+    with closing(TelemetryStore(path)) as store:
+        send(store, [metric(1)], run="next")
+        assert store.metric_rows("next") == 1
+        assert len(store.records("next", "metric", 0)) == 1
+        forget_wholly(store, "half")
+        send(store, [metric(1)], run="after")
+        assert [store.metric_rows(run) for run in ("half", "next", "after")] == [0, 1, 1]
+        assert all_rows(path)["run_keys"] == 2
+
+
+def test_a_run_that_is_not_known_is_forgotten_at_once(store: TelemetryStore) -> None:
+    assert not store.forget("nobody").result(PATIENCE)
+
+
+def test_what_a_forgotten_run_took_is_given_back_and_the_log_stays_small(tmp_path: Path) -> None:
+    path = tmp_path / "telemetry.sqlite"
+    log = path.with_name("telemetry.sqlite-wal")
+    with closing(TelemetryStore(path)) as store:
+        send(store, [metric(1)], run="stays")
+        for first in range(1, 120_001, 10_000):
+            send(store, [metric(seq) for seq in range(first, first + 10_000)], run="large", first_seq=first)
+        large = path.stat().st_size
+        forget_wholly(store, "large")
+        calls = 1
+        while store.give_back().result(PATIENCE):
+            calls += 1
+        assert calls > 1, "in slices"
+        assert log.stat().st_size < large
+    assert path.stat().st_size < large / 10
+    with closing(TelemetryStore(path)) as store:
+        assert store.metric_rows("stays") == 1
+
+
+def test_a_store_of_an_earlier_version_keeps_its_pages_and_works_on(tmp_path: Path) -> None:
+    path = tmp_path / "telemetry.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        for number, migration in enumerate(store_module.MIGRATIONS, 1):
+            migration(connection)
+            connection.execute(f"PRAGMA user_version={number}")
+        connection.commit()
+    with closing(TelemetryStore(path)) as store:
+        send(store, [metric(seq) for seq in range(1, 2001)], run="run")
+        forget_wholly(store, "run")
+        assert not store.give_back().result(PATIENCE)
+        send(store, [metric(1)], run="next")
+        assert store.metric_rows("next") == 1

@@ -89,13 +89,24 @@ class Environment:
 
 
 def runs_from(directory: Path) -> bool:
-    """Whether a process was started from this environment, as far as /proc tells."""
-    prefix = os.fsencode(directory) + b"/"
-    for command_line in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):
-            if command_line.read_bytes().startswith(prefix):
+    """Whether a process was started from this environment, as far as /proc tells, through whatever links."""
+    wanted = directory.resolve()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, RuntimeError):  # it ended, is not ours, or its name leads in a circle
+            started_in = _started_in(process)
+            if started_in is not None and started_in.is_relative_to(wanted):
                 return True
     return False
+
+
+def _started_in(process: Path) -> Path | None:
+    """The folder of the program that a process was started as, without links; None when it was named without one. The
+    program itself is not followed: the interpreter of an environment is a link out of it."""
+    program = os.fsdecode((process / "cmdline").read_bytes().split(b"\0", 1)[0])
+    if "/" not in program:
+        return None
+    folder = Path(program).parent
+    return (folder if folder.is_absolute() else (process / "cwd").readlink() / folder).resolve()
 
 
 def requirement_dirs(workers: Iterable[WorkerManifest]) -> list[Path]:

@@ -88,6 +88,7 @@ class TrainerDaemon:
         stack.push_async_callback(orchestrator.executor.close)
         stack.push_async_callback(orchestrator.close)
         deletion = RunDeletion(self._paths, storage.registry, storage.store)
+        stack.push_async_callback(deletion.close)
         health = HealthReporter(orchestrator, warm_pool, target)
         service = TrainerService(orchestrator, roster, deletion, health, self._shutdown)
         add_TrainerServiceServicer_to_server(service, server)

@@ -7,12 +7,15 @@ import asyncio
 import logging
 import shutil
 import time
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 from gym_gui.logging_config import log_constants as codes
 from gym_gui.logging_config.structured import log_event
-from gym_gui.services.trainer.errors import WorldError, WrongStateError
+from gym_gui.services.trainer.background import BackgroundWork
+from gym_gui.services.trainer.errors import RefusedError, WorldError, WrongStateError
 from gym_gui.services.trainer.lifecycle import Transition
 from gym_gui.services.trainer.run_record import RunRecord
 from gym_gui.services.trainer.run_registry import RunRegistry
@@ -21,43 +24,120 @@ from mosaic_protocol.paths import MosaicPaths
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
+_PURGE_BEGUN = 1.0
+"""When a run was deleted whose purge has begun: longer ago than any trash keeps, so that housekeeping ends what a crash
+or an error cut short."""
+
 
 class RunDeletion:
-    """Only runs that are over can be deleted. Files stay where they are while a run is in the trash."""
+    """Only runs that are over can be deleted. Files stay where they are while a run is in the trash.
+
+    Belongs to one event loop. One thing at a time is done with a run, on what the registry holds at that moment, and it
+    goes to its end also when the client who asked for it hangs up. After :meth:`close` nothing new is begun.
+    """
 
     def __init__(self, paths: MosaicPaths, registry: RunRegistry, store: TelemetryStore) -> None:
         self._paths, self._registry, self._store = paths, registry, store
+        self._work = BackgroundWork()
+        self._in_hand: dict[str, str] = {}
+        """Runs with which something is being done, and what."""
 
     async def trash(self, run: RunRecord) -> RunRecord:
-        _require_over(run)
-        return await self._mark(run, time.time(), "Deleted")
+        return await self._alone(run, "deleted", self._trash)
 
     async def restore(self, run: RunRecord) -> RunRecord:
-        if not run.deleted_at:
-            raise WrongStateError(f"run {run.short} is not in the trash")
-        return await self._mark(run, 0.0, "Restored")
+        return await self._alone(run, "restored", self._restore)
 
-    async def purge(self, run: RunRecord) -> int:
-        """Remove everything a run owns; how many bytes of files that freed. The registry forgets it last, so that a
-        crash in between leaves a run that can be purged again."""
-        _require_over(run)
-        try:
-            freed = await asyncio.to_thread(self._remove_files, run.run_id)
-        except OSError as error:
-            raise WorldError(f"run {run.short} cannot be deleted: {error.strerror} ({error.filename})") from error
-        await asyncio.wrap_future(self._store.forget(run.run_id))
-        await asyncio.wrap_future(self._registry.remove(run.run_id))
-        log_event(logger, codes.LOG_RUN_DELETED, run_id=run.run_id, bytes_freed=freed)
-        return freed
+    async def purge(self, run: RunRecord, gone: Callable[[str], None] = lambda run_id: None) -> int:
+        """Remove everything a run owns; how many bytes of files that freed. ``gone`` hears the id of a run that was
+        removed, also when nobody waits for the answer any more.
+
+        The run is marked first and the registry forgets it last, so that a crash in between leaves a run in the trash
+        that housekeeping purges again."""
+        return await self._alone(run, "removed for good", lambda now: self._purge(now, gone))
 
     async def purge_old(self, hours: float) -> None:
-        for run in self._registry.deleted_before(time.time() - hours * 3600):
+        """Empty the trash of what has been there for so long. A run that somebody restores meanwhile stays."""
+        before = max(time.time() - hours * 3600, 2 * _PURGE_BEGUN)
+        for run in self._registry.deleted_before(before):
+            if self._work.closing:
+                return
             try:
-                await self.purge(run)
+                await self._alone(run, "removed for good", lambda now: self._purge_if_old(now, before))
+            except RefusedError:
+                continue  # somebody else has it in hand, or was faster
             except WorldError as error:
                 log_event(
                     logger, codes.LOG_TRAINER_HOUSEKEEPING, level=logging.WARNING, run_id=run.run_id, reason=str(error)
                 )
+
+    async def close(self) -> None:
+        """Let what was begun come to a point from which it can go on later."""
+        await self._work.close()
+
+    async def _alone(self, run: RunRecord, doing: str, action: Callable[[RunRecord], Coroutine[Any, Any, T]]) -> T:
+        """Do something with a run as it is now, while nobody does anything else with it."""
+        self._require_staying(run)
+        if other := self._in_hand.get(run.run_id):
+            raise WrongStateError(
+                f"run {run.short} is being {other} at this moment: `mosaic runs` tells when it is done"
+            )
+        self._in_hand[run.run_id] = doing
+        return await self._work.to_the_end(self._to_its_end(run.run_id, action))
+
+    def _require_staying(self, run: RunRecord) -> None:
+        if self._work.closing:
+            raise WorldError(f"run {run.short} is left as it is: the daemon is leaving. Try again when it is back.")
+
+    async def _to_its_end(self, run_id: str, action: Callable[[RunRecord], Coroutine[Any, Any, T]]) -> T:
+        try:
+            return await action(self._registry.get(run_id))
+        finally:
+            del self._in_hand[run_id]
+
+    async def _trash(self, run: RunRecord) -> RunRecord:
+        _require_over(run)
+        _require_whole(run)
+        return await self._mark(run, time.time(), "Deleted")
+
+    async def _restore(self, run: RunRecord) -> RunRecord:
+        if not run.deleted_at:
+            raise WrongStateError(f"run {run.short} is not in the trash")
+        _require_whole(run)
+        return await self._mark(run, 0.0, "Restored")
+
+    async def _purge_if_old(self, run: RunRecord, before: float) -> None:
+        if 0 < run.deleted_at < before:
+            await self._purge(run)
+
+    async def _purge(self, run: RunRecord, gone: Callable[[str], None] = lambda run_id: None) -> int:
+        _require_over(run)
+        if run.deleted_at != _PURGE_BEGUN:
+            await self._mark(run, _PURGE_BEGUN, "Purging")
+        try:
+            freed = await asyncio.to_thread(self._remove_files, run.run_id)
+        except OSError as error:
+            raise WorldError(
+                f"run {run.short} cannot be deleted: {error.strerror} ({error.filename}). "
+                "It stays in the trash and is tried again; mend what is wrong, or purge it again."
+            ) from error
+        while await asyncio.wrap_future(self._store.forget(run.run_id)):
+            self._require_staying(run)
+        await asyncio.wrap_future(self._registry.remove(run.run_id))
+        gone(run.run_id)
+        log_event(logger, codes.LOG_RUN_DELETED, run_id=run.run_id, bytes_freed=freed)
+        self._work.spawn(self._shrink_store())
+        return freed
+
+    async def _shrink_store(self) -> None:
+        """Nobody waits for it, and what is not done is done after the next purge."""
+        try:
+            while not self._work.closing and await asyncio.wrap_future(self._store.give_back()):
+                pass
+        except WorldError as error:
+            log_event(logger, codes.LOG_TRAINER_HOUSEKEEPING, level=logging.WARNING, reason=str(error))
 
     async def _mark(self, run: RunRecord, when: float, cause: str) -> RunRecord:
         note = Transition(run.state, run.state, cause)
@@ -82,6 +162,14 @@ class RunDeletion:
 def _require_over(run: RunRecord) -> None:
     if not run.is_over:
         raise WrongStateError(f"run {run.short} is not over ({run.state}): cancel it first with `mosaic cancel`")
+
+
+def _require_whole(run: RunRecord) -> None:
+    if run.deleted_at == _PURGE_BEGUN:
+        raise WrongStateError(
+            f"run {run.short} was being removed for good and parts of it are gone: it cannot come back, "
+            "and what is left of it goes when the trash is emptied next"
+        )
 
 
 def _size_of(path: Path) -> int:

@@ -29,6 +29,9 @@ Migration = Callable[[sqlite3.Connection], None]
 _MOST_PER_COMMIT = 512
 _MOST_BYTES_TO_READ = 64 * 1024 * 1024
 """Up to this size a file is read whole when it is opened. Telemetry grows to gigabytes, and live workers wait."""
+_MOST_BYTES_OF_WAL = 64 * 1024 * 1024
+"""A write-ahead log that grew beyond is cut back to this size once it is folded in, and does not hold its largest size
+for ever."""
 _FULL_WORDS = ("disk is full", "disk I/O error")
 
 
@@ -187,7 +190,9 @@ def _open_checked(path: Path, synchronous: str, migrations: list[Migration]) -> 
         _check(path)
         connection = connect(path)
         try:
+            connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # only a file without tables heeds it
             connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute(f"PRAGMA journal_size_limit={_MOST_BYTES_OF_WAL}")
             connection.execute(f"PRAGMA synchronous={synchronous}")
             connection.execute("PRAGMA foreign_keys=ON")
             _migrate(connection, migrations, path)

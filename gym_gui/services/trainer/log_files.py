@@ -2,48 +2,118 @@
 
 The worker writes straight into ``stdout.log`` and ``stderr.log`` (appending), so logs survive the daemon's death. The
 daemon rotates by copying a grown file to ``<name>.1`` and cutting the original; appending writers go on at its
-beginning.
+beginning. A log that grows faster than it is rotated, or on a full disk, loses its older part, and a line says so.
 """
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
-import shutil
+import re
+import threading
+from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice, takewhile
 from pathlib import Path
+from typing import IO, TypeAlias
+
+from gym_gui.logging_config import log_constants as codes
+from gym_gui.logging_config.structured import log_event
+
+logger = logging.getLogger(__name__)
 
 SOURCES = ("stdout", "stderr")
 KEPT_ROTATIONS = 3
 _CHUNK = 64 * 1024
+_CHUNKS_AT_ONCE = 16
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_LEFT_OUT = re.compile(rb"\[mosaic: (\d{1,18}) bytes of this log were left out here[^\n]*\n")
+_OUTRUN = "it grew faster than it is rotated"
+_LINE_END = re.compile(rb"\n|\r(?!\n)")
+
+_switching = threading.Lock()
+"""Held while a log changes places with its rotations, and while a follower looks where it is: nothing is read twice."""
+
+
+def rotate_run_logs(directory: Path, limit: int) -> None:
+    """Rotate both logs of a run. One that cannot be rotated does not keep the other; its error is raised after."""
+    problems: list[OSError] = []
+    for source in SOURCES:
+        try:
+            rotate_if_grown(directory / f"{source}.log", limit)
+        except OSError as problem:
+            problems.append(problem)
+    if problems:
+        raise problems[0]
 
 
 def rotate_if_grown(path: Path, limit: int) -> bool:
-    """Rotate one file when it is larger than ``limit`` bytes; True when it was."""
-    try:
-        if path.stat().st_size <= limit:
-            return False
-    except FileNotFoundError:
+    """Rotate one file when it is larger than ``limit`` bytes; True when it was.
+
+    On a full disk older rotations are given up for the copy, one at a time; a log that grows and grows without one is
+    cut, because a run that prints without end would else hold the disk for ever.
+    """
+    if _size(path) <= limit:
         return False
-    draft = path.with_name(f"{path.name}.draft")
     try:
-        _move_content(path, draft)
-        _make_room(path)
-        draft.replace(_rotation(path, 1))
-    finally:
-        draft.unlink(missing_ok=True)
+        try:
+            _rotate(path, limit)
+        except OSError as error:
+            if error.errno not in _NO_SPACE or not _drop_oldest(path):
+                raise
+            _rotate(path, limit)
+    except OSError as error:
+        if error.errno not in _NO_SPACE or _size(path) <= (KEPT_ROTATIONS + 1) * limit:
+            raise
+        _cut(path)
     return True
 
 
-def _move_content(path: Path, target: Path) -> None:
-    """Copy until nothing new came, then cut: what is written in that instant is the price of rotating for a writer
-    that does not know of it. Nothing is cut unless the copy is whole."""
-    with path.open("r+b") as source, target.open("wb") as sink:
-        shutil.copyfileobj(source, sink)
-        while tail := source.read(_CHUNK):
-            sink.write(tail)
-        sink.flush()
-        os.ftruncate(source.fileno(), 0)
+def _rotate(path: Path, limit: int) -> None:
+    """Nothing is cut unless a copy of its end is kept."""
+    draft = path.with_name(f"{path.name}.draft")
+    try:
+        with path.open("r+b") as source, draft.open("wb") as sink:
+            room = _copy_end(source, sink, limit)
+            with _switching:
+                _copy_the_rest(source, sink, room)
+                sink.flush()
+                _make_room(path)
+                draft.replace(_rotation(path, 1))
+                os.ftruncate(source.fileno(), 0)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _copy_end(source: IO[bytes], sink: IO[bytes], limit: int) -> int:
+    """Copy the newest part of a log: all of one that is rotated in time, the last ``limit`` bytes of one that outran
+    us. Returns how many bytes more may follow, of what is written meanwhile."""
+    limit = max(limit, _CHUNK)
+    size = os.fstat(source.fileno()).st_size
+    if size > 2 * limit:
+        left_out = source.seek(size - limit)
+        sink.write(_left_out_line(left_out, _OUTRUN))
+    return 2 * limit - _copy(source, sink, 2 * limit)
+
+
+def _copy_the_rest(source: IO[bytes], sink: IO[bytes], room: int) -> None:
+    """What is written between the last look and the cut is the price of rotating for a writer that does not know."""
+    while (missed := os.fstat(source.fileno()).st_size - source.tell()) and room > 0:
+        room -= _copy(source, sink, min(room, missed))
+    if missed:
+        sink.write(_left_out_line(missed, _OUTRUN))
+
+
+def _copy(source: IO[bytes], sink: IO[bytes], most: int) -> int:
+    """Copy until nothing new comes or there is enough; how many bytes that were."""
+    copied = 0
+    while copied < most and (data := source.read(min(_CHUNK, most - copied))):
+        sink.write(data)
+        copied += len(data)
+    return copied
 
 
 def _make_room(path: Path) -> None:
@@ -53,47 +123,150 @@ def _make_room(path: Path) -> None:
             older.replace(_rotation(path, number + 1))
 
 
-def rotate_run_logs(directory: Path, limit: int) -> None:
-    for source in SOURCES:
-        rotate_if_grown(directory / f"{source}.log", limit)
+def _drop_oldest(path: Path) -> bool:
+    """Give the oldest rotation up; False when there is none."""
+    kept = _rotations(path)
+    if not kept:
+        return False
+    kept[-1].unlink()
+    _tell(kept[-1], "given up, because the disk is full")
+    return True
+
+
+def _cut(path: Path) -> None:
+    """Begin a log anew without keeping anything of it."""
+    with _switching, path.open("ab", buffering=0) as file:
+        left_out = os.fstat(file.fileno()).st_size
+        os.ftruncate(file.fileno(), 0)
+        with suppress(OSError):
+            file.write(_left_out_line(left_out, "there was no disk space to keep them"))
+    _tell(path, f"cut: {left_out} bytes of it are gone, because the disk is full")
+
+
+def _left_out_line(count: int, why: str) -> bytes:
+    return f"[mosaic: {count} bytes of this log were left out here, because {why}]\n".encode()
+
+
+def _tell(path: Path, what: str) -> None:
+    log_event(logger, codes.LOG_TRAINER_HOUSEKEEPING, level=logging.WARNING, path=str(path), reason=f"log {what}")
 
 
 def _rotation(path: Path, number: int) -> Path:
     return path.with_name(f"{path.name}.{number}")
 
 
-@dataclass
-class LogFollower:
-    """Reads one log file from a starting point and goes on where it grew, also across a rotation."""
+def _rotations(path: Path) -> list[Path]:
+    """What is kept of a log beside it, newest first."""
+    numbered = (_rotation(path, number) for number in range(1, KEPT_ROTATIONS + 1))
+    return [rotation for rotation in numbered if rotation.exists()]
 
-    path: Path
-    offset: int = 0
-    _past: list[Path] = field(default_factory=list)
+
+Identity: TypeAlias = tuple[int, int]
+"""Tells a rotated file from the others, under whatever number it is."""
+
+
+@dataclass
+class _Unread:
+    """What is still to be read of a rotated file."""
+
+    file: Identity
+    position: int = 0
+
+
+class LogFollower:
+    """Reads one log file from a starting point and goes on where it grew, also across rotations: what they left out is
+    missing here as well, and nothing comes twice. Needs little memory whatever the file's size. For a thread, and for
+    one at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.offset = path, 0
+        self._past: deque[_Unread] = deque()
+        self._newest = _identity(_rotation(path, 1))
+        """The newest rotation that is known: those before it were made since."""
 
     def start_at_tail(self, lines: int) -> None:
         """Begin with the last lines of what the current file holds; 0 begins with everything that is kept."""
-        if lines == 0:
-            rotations = (_rotation(self.path, number) for number in range(KEPT_ROTATIONS, 0, -1))
-            self._past = [path for path in rotations if path.exists()]
-            return
-        content = _read_from(self.path, 0)
-        wanted = content.splitlines(keepends=True)[-lines:]
-        self.offset = len(content) - sum(map(len, wanted))
+        with _switching:
+            self._newest, size = _identity(_rotation(self.path, 1)), _size(self.path)
+            if lines == 0:
+                self._past.extend(_Unread(file) for file in reversed(_identities(self.path)))
+        if lines:
+            self.offset = _start_of_last_lines(self.path, size, lines)
 
     def read_new(self) -> list[bytes]:
-        """What came since the last call."""
-        return list(self.new_data())
+        """Some of what came since the last call; empty when nothing did."""
+        return list(islice(self.new_data(), _CHUNKS_AT_ONCE))
 
     def new_data(self) -> Iterator[bytes]:
         """What came since the last call, in chunks."""
-        while self._past:
-            yield _read_from(self._past.pop(0), 0)
-        if _size(self.path) < self.offset:
-            yield _read_from(_rotation(self.path, 1), self.offset)
-            self.offset = 0
-        while data := _read_from(self.path, self.offset, _CHUNK):
-            self.offset += len(data)
+        while data := self._next_chunk():
             yield data
+
+    def _next_chunk(self) -> bytes:
+        with _switching:
+            self._notice_rotations()
+            while self._past:
+                if data := _read_rotated(self.path, self._past[0]):
+                    return data
+                self._past.popleft()
+            data = _read_from(self.path, self.offset, _CHUNK)
+            self.offset += len(data)
+            return data
+
+    def _notice_rotations(self) -> None:
+        """What was still to be read of the file now lies in the oldest of the rotations made since."""
+        fresh = list(takewhile(lambda file: file != self._newest, _identities(self.path)))
+        if fresh:
+            self._past.append(_Unread(fresh[-1], _place_in_copy(self.path, fresh[-1], self.offset)))
+            self._past.extend(_Unread(file) for file in reversed(fresh[:-1]))
+            self._newest = fresh[0]
+        if fresh or _size(self.path) < self.offset:  # the latter: it was cut, and nothing of it is kept
+            self.offset = 0
+
+
+def _identity(path: Path) -> Identity | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def _identities(path: Path) -> list[Identity]:
+    """The rotations of a log, newest first."""
+    return [found for rotation in _rotations(path) if (found := _identity(rotation)) is not None]
+
+
+def _read_rotated(path: Path, unread: _Unread) -> bytes:
+    """The next piece of a rotated file; nothing at its end, or when it is not kept any more."""
+    for rotation in _rotations(path):
+        if _identity(rotation) == unread.file:
+            data = _read_from(rotation, unread.position, _CHUNK)
+            unread.position += len(data)
+            return data
+    return b""
+
+
+def _place_in_copy(path: Path, file: Identity, offset: int) -> int:
+    """Where the log's byte ``offset`` is in its copy, which may lack the beginning and then says so."""
+    notice = _LEFT_OUT.match(_read_rotated(path, _Unread(file)))
+    if notice is None:
+        return offset
+    beyond = offset - int(notice[1])
+    return notice.end() + beyond if beyond > 0 else 0
+
+
+def _start_of_last_lines(path: Path, size: int, lines: int) -> int:
+    """Where the last lines of the first ``size`` bytes begin, looked for backwards."""
+    after = b""
+    for start in range((size - 1) // _CHUNK * _CHUNK, -1, -_CHUNK):
+        block = _read_from(path, start, min(_CHUNK, size - start))
+        found = [match.end() for match in _LINE_END.finditer(block + after) if match.start() < len(block)]
+        begins = [start + end for end in found if start + end < size]
+        if len(begins) >= lines:
+            return begins[-lines]
+        lines, after = lines - len(begins), block[:1]
+    return 0
 
 
 def stderr_summary(directory: Path) -> str:

@@ -80,8 +80,7 @@ class TrainerService(TrainerServiceServicer):
         if not request.purge:
             await self._deletion.trash(run)
             return pb.DeleteRunResponse(run_id=run.run_id)
-        freed = await self._deletion.purge(run)
-        self._purged.append(run.run_id)
+        freed = await self._deletion.purge(run, self._purged.append)
         return pb.DeleteRunResponse(run_id=run.run_id, purged=True, bytes_freed=freed)
 
     @guarded_unary
@@ -186,12 +185,15 @@ class TrainerService(TrainerServiceServicer):
     @guarded_stream
     async def StreamLogs(self, request: pb.StreamLogsRequest, context: Context) -> AsyncIterator[pb.LogChunk]:
         run = self._find(request.run_id)
-        followers = self._log_followers(run, request)
+        followers = await asyncio.to_thread(self._log_followers, run, request)
         while not self._shutdown.is_set():
-            over = self._orchestrator.current(run.run_id).is_over
+            over, more = self._orchestrator.current(run.run_id).is_over, False
             for source, follower in followers.items():
                 for data in await asyncio.to_thread(follower.read_new):
+                    more = True
                     yield pb.LogChunk(source=source, data=data)
+            if more:
+                continue
             if over or not request.follow:
                 return
             await asyncio.sleep(_LOG_SECONDS)

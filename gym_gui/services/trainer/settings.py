@@ -32,7 +32,7 @@ class TrainerSettings:
     heartbeat_seconds: float = 2.0
     """How often workers report."""
     liveness_seconds: float = 30.0
-    """A worker silent for so long is taken for hung and ended."""
+    """A worker silent for so long is taken for hung and ended; at least twice the time between heartbeats."""
     handshake_seconds: float = 60.0
     """How long a worker may take from its start to its handshake."""
     stop_seconds: float = 3.0
@@ -71,6 +71,11 @@ class TrainerSettings:
             value = getattr(self, one.name)
             if isinstance(value, int | float) and not value >= 0:
                 raise RefusedError(f"{one.name} must be a number and not negative, got {value}")
+        if self.liveness_seconds < 2 * self.heartbeat_seconds:
+            raise RefusedError(
+                f"liveness_seconds must be at least twice heartbeat_seconds, got {self.liveness_seconds:g} and "
+                f"{self.heartbeat_seconds:g}: every run would be taken for hung and ended between two heartbeats"
+            )
         if bool(self.tls_cert) != bool(self.tls_key):
             raise RefusedError("half of a TLS pair was given: --tls-cert and --tls-key belong together")
         if self.host not in ("127.0.0.1", "localhost", "::1") and not self.tls_cert:

@@ -52,6 +52,14 @@ def _mean_returns_of_old_runs(connection: sqlite3.Connection) -> None:
 MIGRATIONS: list[Migration] = [_first_schema, _mean_returns_of_old_runs]
 
 
+_LARGE_TABLES = {"metrics": "tag, step, stream, seq", "records": "kind, row"}
+"""What may have millions of rows for a run, and what the primary key consists of besides the run."""
+_ROWS_PER_SLICE = 20_000
+_PAGES_PER_SLICE = 2_000
+"""Slices are small enough for the write-ahead log and for those who wait to write."""
+_INCREMENTAL = 2
+
+
 @dataclass(frozen=True)
 class Batch:
     """Consecutive records of one stream; ``first_seq`` numbers the first line. Empty: only asks for the cursor.
@@ -106,15 +114,33 @@ class TelemetryStore:
         """Store what is new of a batch. Raises :class:`RefusedError` through the future for a gap or a bad line."""
         return self._writer.submit(lambda connection: self._store(connection, batch))
 
-    def forget(self, run_id: str) -> Future[None]:
-        """Remove every trace of a run."""
+    def forget(self, run_id: str) -> Future[bool]:
+        """Remove a slice of a run's traces; False when none is left, so call it until then. A run that is not wholly
+        forgotten keeps its key: what is left of it can still be found, and falls to no other run."""
 
-        def operation(connection: sqlite3.Connection) -> None:
+        def operation(connection: sqlite3.Connection) -> bool:
+            row = connection.execute("SELECT key FROM run_keys WHERE run_id = ?", (run_id,)).fetchone()
+            if row is None:
+                return False
+            run = int(row[0])
+            if any(_delete_slice(connection, table, run) for table in _LARGE_TABLES):
+                return True
             for table in ("cursors", "metrics", "records", "headline"):
-                connection.execute(
-                    f"DELETE FROM {table} WHERE run = (SELECT key FROM run_keys WHERE run_id = ?)", (run_id,)
-                )
-            connection.execute("DELETE FROM run_keys WHERE run_id = ?", (run_id,))
+                connection.execute(f"DELETE FROM {table} WHERE run = ?", (run,))
+            connection.execute("DELETE FROM run_keys WHERE key = ?", (run,))
+            return False
+
+        return self._writer.submit(operation)
+
+    def give_back(self) -> Future[bool]:
+        """Return a slice of the pages that hold nothing any more to the file system; False when none is left, so call
+        it until then. Files of earlier versions keep them for what comes."""
+
+        def operation(connection: sqlite3.Connection) -> bool:
+            if connection.execute("PRAGMA auto_vacuum").fetchone()[0] != _INCREMENTAL:
+                return False
+            connection.execute(f"PRAGMA incremental_vacuum({_PAGES_PER_SLICE})").fetchall()  # a page for each row
+            return int(connection.execute("PRAGMA freelist_count").fetchone()[0]) > 0
 
         return self._writer.submit(operation)
 
@@ -257,6 +283,19 @@ def _checked(line: bytes, seq: int) -> ev.Record:
     if record.seq != seq:
         raise RefusedError(f"record {seq} says that it is number {record.seq}")
     return record
+
+
+def _delete_slice(connection: sqlite3.Connection, table: str, run: int) -> bool:
+    """Delete the first rows of a run, by its primary key; False, and nothing is deleted, when a slice holds all."""
+    key = _LARGE_TABLES[table]
+    beyond = connection.execute(
+        f"SELECT {key} FROM {table} WHERE run = ? ORDER BY {key} LIMIT 1 OFFSET ?", (run, _ROWS_PER_SLICE)
+    ).fetchone()
+    if beyond is None:
+        return False
+    marks = ", ".join("?" * len(beyond))
+    connection.execute(f"DELETE FROM {table} WHERE run = ? AND ({key}) < ({marks})", (run, *beyond))
+    return True
 
 
 def _run_key(connection: sqlite3.Connection, run_id: str) -> int:
