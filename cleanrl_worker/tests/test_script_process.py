@@ -292,8 +292,14 @@ def test_a_script_that_prints_to_a_full_disk_runs_to_its_end(tmp_path: Path, sta
     (tmp_path / "outbox").mkdir()
     command = [sys.executable, "-c", ON_A_FULL_DISK, str(tmp_path), start, kind]
     path = str(Path(__file__).parents[2])
-    with open("/dev/full", "wb") as full:
+    with Path("/dev/full").open("wb") as full:
         ended = subprocess.run(
-            command, env={**os.environ, "PYTHONPATH": path}, cwd=tmp_path, stdout=full, stderr=full, timeout=60, check=False
+            command,
+            env={**os.environ, "PYTHONPATH": path},
+            cwd=tmp_path,
+            stdout=full,
+            stderr=full,
+            timeout=60,
+            check=False,
         )
     assert ((tmp_path / "reached").exists(), ended.returncode) == (True, 0)
