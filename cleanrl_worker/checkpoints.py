@@ -8,7 +8,9 @@ A checkpoint is built under a temporary name beside its final one, synced to the
 instant leaves either the whole checkpoint or a temporary directory that listings do not show and the next save
 removes. One that is replaced by another of the same step has a second name for that moment, with one more leading zero
 than a step has: listings show it as the checkpoint of that step, :func:`load` finds it, and the next save gives it its
-name back or, when the new one is there, deletes it. One process writes a directory of checkpoints; any number may read. Nothing here is ever unpickled.
+name back or, when the new one is there, deletes it.
+
+One process writes a directory of checkpoints; any number may read. Nothing here is ever unpickled.
 """
 
 from __future__ import annotations

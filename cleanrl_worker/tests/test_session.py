@@ -624,11 +624,12 @@ def test_a_required_checkpoint_waits_for_space_and_rows_do_not_wait_for_it(
         current.begin(10)
         journal = current._journal
         assert journal is not None
-        flushed: list[int] = []
+        flushed: list[bool] = []
         flush = journal.flush
-        monkeypatch.setattr(journal, "flush", lambda: flushed.append(1) is None and flush())
+        monkeypatch.setattr(journal, "flush", lambda: flushed.append(flush()))
         path = current.save_checkpoint(10, {"weight": torch.ones(2)})
-        assert len(flushed) == 3
+        assert flushed == [True] * 3
+        monkeypatch.setattr(journal, "flush", flush)
     assert disk._left == 0 and path is not None and checkpoints.load(path).manifest.step == 10
     assert os.listdir(tmp_path / "checkpoints") == [path.name]
     assert [message["at"] for message in end.heard_by_the_end()] == ["ready", "checkpoint", "done"]
@@ -668,9 +669,8 @@ def test_by_hand_a_stop_ends_the_waiting_for_space(by_hand: Path, monkeypatch: p
 
 def test_any_other_obstacle_to_a_required_checkpoint_is_told_at_once(end: SupervisorEnd, tmp_path: Path) -> None:
     (tmp_path / "checkpoints").write_text("not a directory")
-    with opened() as current:
-        with pytest.raises(checkpoints.CheckpointError) as refused:
-            current.save_checkpoint(10, {"weight": torch.ones(2)})
+    with opened() as current, pytest.raises(checkpoints.CheckpointError) as refused:
+        current.save_checkpoint(10, {"weight": torch.ones(2)})
     assert not isinstance(refused.value, checkpoints.DiskFullError)
 
 

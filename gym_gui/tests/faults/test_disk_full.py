@@ -15,7 +15,7 @@ import pytest
 from gym_gui.services.trainer.client import ClientError
 from gym_gui.services.trainer.daemon_control import answers, running_endpoint
 from gym_gui.tests.faults.small_disk import SmallDisk, on_a_small_disk
-from gym_gui.tests.support.cleanrl_runs import MODES, cleanrl_daemon, submit_ppo, wait_until_warm
+from gym_gui.tests.support.cleanrl_runs import MODES, cleanrl_daemon, submit_ppo, submit_script, wait_until_warm
 from gym_gui.tests.support.daemon_process import DaemonProcess, toy_config, wait_for
 from gym_gui.tests.support.fault_tools import check_integrity, journalled, steps_of
 from mosaic_protocol.checkpoint_manifest import list_checkpoints, verify
@@ -25,6 +25,8 @@ from mosaic_protocol.outbox import OutboxReader
 STEPS = 400
 PPO_UPDATE = 512
 PPO_STEPS = 80 * PPO_UPDATE
+FOREIGN_UPDATE = 32
+FOREIGN_STEPS = 150 * FOREIGN_UPDATE
 LONGER_THAN_A_WORKER_WAITS = 12.0
 """A worker that has ended waits ten seconds for the daemon to take its last records."""
 
@@ -120,7 +122,10 @@ def test_a_run_can_be_stopped_on_a_full_disk(disk: SmallDisk, make_daemon: Calla
 @on_a_small_disk
 def test_a_cleanrl_run_that_ends_on_a_full_disk_with_its_logs_on_it_loses_nothing(disk: SmallDisk, mode: str) -> None:
     with cleanrl_daemon(disk.mount() / "home", mode) as daemon:
-        run_id = ppo_that_waits_for_space(daemon, disk, mode)
+        if mode == "warm":
+            wait_until_warm(daemon)
+        run_id = submit_ppo(daemon, total_timesteps=PPO_STEPS)
+        fill_until_it_waits_for_space(daemon, disk, run_id)
         disk.free()
         run = daemon.wait_over(run_id)
         assert (run.outcome, run.last_step) == ("completed", PPO_STEPS), run.reason
@@ -132,9 +137,24 @@ def test_a_cleanrl_run_that_ends_on_a_full_disk_with_its_logs_on_it_loses_nothin
 
 
 @on_a_small_disk
+def test_a_script_of_somebody_else_that_ends_on_a_full_disk_loses_nothing_either(disk: SmallDisk) -> None:
+    with cleanrl_daemon(disk.mount() / "home", "cold") as daemon:
+        run_id = submit_script(daemon, "argparse_manner", total_timesteps=FOREIGN_STEPS)
+        fill_until_it_waits_for_space(daemon, disk, run_id)
+        disk.free()
+        run = daemon.wait_over(run_id)
+        assert (run.outcome, run.last_step) == ("completed", FOREIGN_STEPS), run.reason
+        assert steps_of(daemon, run_id, "charts/SPS") == list(range(FOREIGN_UPDATE, FOREIGN_STEPS + 1, FOREIGN_UPDATE))
+        assert stored_rows(daemon, run_id) == script_rows(daemon, run_id)
+        (checkpoint,) = list_checkpoints(daemon.paths.run(run_id).checkpoints)
+        assert verify(checkpoint).step == FOREIGN_STEPS
+
+
+@on_a_small_disk
 def test_a_cleanrl_run_that_waits_for_space_can_be_stopped(disk: SmallDisk) -> None:
     with cleanrl_daemon(disk.mount() / "home", "cold") as daemon:
-        run_id = ppo_that_waits_for_space(daemon, disk, "cold")
+        run_id = submit_ppo(daemon, total_timesteps=PPO_STEPS)
+        fill_until_it_waits_for_space(daemon, disk, run_id)
         daemon.client.cancel(run_id, "there is no more space")
         run = daemon.wait_over(run_id)
         assert not daemon.processes(run_id)
@@ -143,11 +163,8 @@ def test_a_cleanrl_run_that_waits_for_space_can_be_stopped(disk: SmallDisk) -> N
         assert (run.outcome, kept) in (("canceled", 0), ("completed", 1)), run.reason
 
 
-def ppo_that_waits_for_space(daemon: DaemonProcess, disk: SmallDisk, mode: str) -> str:
-    """A run of PPO on a disk that was filled while it trained, and that has trained to its end since."""
-    if mode == "warm":
-        wait_until_warm(daemon)
-    run_id = submit_ppo(daemon, total_timesteps=PPO_STEPS)
+def fill_until_it_waits_for_space(daemon: DaemonProcess, disk: SmallDisk, run_id: str) -> None:
+    """Fill the disk, logs and all, while a CleanRL run trains, and see it train to its end."""
     checkpoints = daemon.paths.run(run_id).checkpoints
     wait_for("the first steps", lambda: daemon.client.run(run_id).last_step > 0)
     disk.fill()
@@ -159,7 +176,6 @@ def ppo_that_waits_for_space(daemon: DaemonProcess, disk: SmallDisk, mode: str) 
         tried = checkpoints.stat().st_mtime_ns
         wait_for("the run to try again", lambda tried=tried: checkpoints.stat().st_mtime_ns > tried)
     assert daemon.client.run(run_id).state == "EXEC"
-    return run_id
 
 
 def fill_last_page(log: Path) -> None:
