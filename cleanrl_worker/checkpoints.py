@@ -6,13 +6,18 @@ format.
 
 A checkpoint is built under a temporary name beside its final one, synced to the disk, then renamed: a crash at any
 instant leaves either the whole checkpoint or a temporary directory that listings do not show and the next save
-removes. One process writes a directory of checkpoints; any number may read. Nothing here is ever unpickled.
+removes. One that is replaced by another of the same step has a second name for that moment, with one more leading zero
+than a step has: listings show it as the checkpoint of that step, :func:`load` finds it, and the next save gives it its
+name back or, when the new one is there, deletes it.
+
+One process writes a directory of checkpoints; any number may read. Nothing here is ever unpickled.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Mapping
@@ -29,6 +34,7 @@ import safetensors
 import safetensors.torch
 import torch
 
+from cleanrl_worker.full_disk import is_disk_full
 from mosaic_protocol.checkpoint_manifest import (
     MANIFEST_FILE,
     TENSOR_FILE,
@@ -39,6 +45,7 @@ from mosaic_protocol.checkpoint_manifest import (
     list_checkpoints,
     read_manifest,
     score_of,
+    step_of,
     verify,
 )
 
@@ -48,6 +55,7 @@ __all__ = [
     "Checkpoint",
     "CheckpointError",
     "CheckpointManifest",
+    "DiskFullError",
     "best_of",
     "describe_space",
     "list_checkpoints",
@@ -58,8 +66,13 @@ __all__ = [
 ]
 
 _TEMPORARY_MARK = ".unfinished-"
+_ERROR_NUMBER = re.compile(r"\(os error (\d+)\)")
 _MOST_BOUNDS = 512
 """Of a picture the bounds of every pixel would say nothing."""
+
+
+class DiskFullError(CheckpointError):
+    """A checkpoint could not be written for want of space alone."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +100,7 @@ def save(
     """Write one checkpoint and return its path; it replaces an earlier one of the same step.
 
     All but the tensors must be plain JSON values without NaN. Raises CheckpointError when they are not, or when the
-    disk refuses; nothing is left behind in either case.
+    disk refuses (DiskFullError when it is full); nothing is left behind in either case.
     """
     final = directory / checkpoint_name(step)
     building = _temporary_name(final)
@@ -114,14 +127,18 @@ def save(
         (building / MANIFEST_FILE).write_text(manifest.sealed(), encoding="utf-8")
         _publish(building, final)
     except (OSError, TypeError, ValueError, safetensors.SafetensorError) as error:
-        raise CheckpointError(f"Could not write the checkpoint {final}: {error}.") from error
+        kind = DiskFullError if _lacks_space(error) else CheckpointError
+        raise kind(f"Could not write the checkpoint {final}: {error}.") from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
+        _settle(directory)
     return final
 
 
 def load(path: Path) -> Checkpoint:
     """Read a checkpoint after checking every byte. Raises CheckpointError when it is not as it was written."""
+    if not path.exists() and _stand_in(path).exists():
+        path = _stand_in(path)
     manifest = verify(path)
     tensor_file = path / TENSOR_FILE
     try:
@@ -198,11 +215,35 @@ def _versions() -> dict[str, str]:
 def _publish(building: Path, final: Path) -> None:
     for entry in (*building.iterdir(), building):
         _sync(entry)
-    earlier = _set_aside(final) if final.exists() else None
+    if final.exists():
+        final.rename(_stand_in(final))
     building.rename(final)
     _sync(final.parent)
-    if earlier is not None:
-        shutil.rmtree(earlier)
+
+
+def _stand_in(final: Path) -> Path:
+    """The name that a checkpoint has while another one takes its place."""
+    return final.with_name(final.name.replace("step-", "step-0", 1))
+
+
+def _settle(directory: Path) -> None:
+    """Give a checkpoint its name back whose replacement did not come; delete one whose replacement did."""
+    for path in list_checkpoints(directory):
+        final = path.with_name(checkpoint_name(step_of(path) or 0))
+        if path == final:
+            continue
+        with suppress(OSError):  # it is whole under either name, and the next save tries again
+            if final.exists():
+                shutil.rmtree(_set_aside(path))
+            else:
+                path.rename(final)
+
+
+def _lacks_space(error: BaseException) -> bool:
+    if isinstance(error, safetensors.SafetensorError):  # it has no number to ask for, but tells it
+        found = _ERROR_NUMBER.search(str(error))
+        return found is not None and is_disk_full(OSError(int(found[1]), ""))
+    return is_disk_full(error)
 
 
 def _temporary_name(final: Path) -> Path:
@@ -217,6 +258,7 @@ def _set_aside(path: Path) -> Path:
 
 
 def _sweep(directory: Path) -> None:
+    _settle(directory)
     for entry in directory.iterdir():
         if entry.name.startswith(".step-") and _TEMPORARY_MARK in entry.name:
             shutil.rmtree(entry, ignore_errors=True)

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 from cleanrl_worker.analytics import AnalyticsManifest
 from cleanrl_worker.config import ConfigError, WorkerConfig
 from cleanrl_worker.foreign_environment import environment_for
+from cleanrl_worker.full_disk import print_past_a_full_disk
 from cleanrl_worker.harness.capabilities import as_json as capabilities_as_json
 from cleanrl_worker.launcher import become_script, leave
 from cleanrl_worker.runtime import CleanRLWorkerRuntime, Wishes
@@ -68,6 +69,8 @@ def main() -> int:
             return _describe_flags(plan)
         if options.dry_run:
             return _dry_run(config, plan, emit=options.emit_summary)
+        # Only now: what was printed above is the answer itself, and nobody must take half of it for one.
+        print_past_a_full_disk()
         return _supervise_for_daemon(config, plan) if options.grpc else _supervise_by_hand(config, plan)
     except ConfigError as error:
         print(f"cleanrl_worker: {' '.join(str(error).split())}", file=sys.stderr)

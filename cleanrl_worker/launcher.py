@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
+from cleanrl_worker.full_disk import print_past_a_full_disk
 from cleanrl_worker.harness.run import HarnessOrder, run_under_harness
 
 _PR_SET_PDEATHSIG = 1
@@ -43,6 +44,7 @@ def run_script(path: Path, arguments: list[str], parent: int) -> None:
 def become_script(path: Path, arguments: list[str], parent: int, order: HarnessOrder | None = None) -> NoReturn:
     """Execute the script in a fork of a warm process, under the harness if there is an order for it, to the end of
     that process."""
+    print_past_a_full_disk()
     try:
         if order is None:
             run_script(path, arguments, parent)
@@ -90,6 +92,7 @@ def main() -> None:
     parser.add_argument("script", type=Path)
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args()
+    print_past_a_full_disk()
     run_script(options.script, options.arguments, options.parent)
 
 

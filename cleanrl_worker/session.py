@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from mosaic_protocol.outbox import OutboxWriter
 
 TENSORBOARD_FLUSH_SECONDS = 5
+FULL_DISK_RETRY_SECONDS = 0.5
 
 
 class UsageError(ValueError):
@@ -193,9 +194,9 @@ class TrainingSession:
     ) -> Path | None:
         """Have a checkpoint written (see :func:`cleanrl_worker.checkpoints.save`); this also answers a request for one.
 
-        One that is `required` is on the disk when this returns its path, or CheckpointError is raised. Any other is
-        written beside the training from `tensors`, which nobody may change any more; should that fail, on a full
-        disk, it is told and the run goes on.
+        One that is `required` is on the disk when this returns its path, or CheckpointError is raised; on a full disk
+        it waits for space. Any other is written beside the training from `tensors`, which nobody may change any more;
+        should that fail, it is told and the run goes on.
         """
         self._step = step
         self.checkpoint_requested = False
@@ -215,9 +216,27 @@ class TrainingSession:
             "lineage": self._lineage,
         }
         if required:
-            return self._checkpoints.write(**content)
+            return self._write_when_there_is_space(content)
         self._checkpoints.begin(**content)
         return None
+
+    def _write_when_there_is_space(self, content: Mapping[str, Any]) -> Path:
+        """What was learned dies with this process, so a full disk is waited for like the journal's: a supervisor in a
+        hurry kills it. By hand there is none, and a stop ends the waiting."""
+        told = False
+        while True:
+            try:
+                return self._checkpoints.write(**content)
+            except checkpoints.DiskFullError as error:
+                if self._supervisor is None and self.stop_requested:
+                    raise
+                if not told:
+                    told = True
+                    how_on = "free some, or stop the run to do without it"
+                    print(f"{error} Waiting for disk space to write it: {how_on}.", file=sys.stderr, flush=True)
+            if self._journal is not None:
+                self._journal.flush()  # a row may fit where a checkpoint does not
+            time.sleep(FULL_DISK_RETRY_SECONDS)
 
     def _on_written(self, step: int, path: Path) -> None:
         self._tell(at="checkpoint", step=step, path=str(path.relative_to(self.run_dir)))
@@ -225,14 +244,14 @@ class TrainingSession:
     def close(self, *, failed: bool = False) -> None:
         """Flush and release everything. Unless `failed`, the supervisor then hears how the run ended."""
         self._checkpoints.wait()
-        if self.writer is not None:
-            self.writer.close()
-        if self._tracker is not None:
-            self._tracker.close(1 if failed else 0)
-        if self._journal is not None:
+        if self._journal is not None:  # before whatever else may fail
             # For as long as it takes, since what is held dies with this process; a supervisor in a hurry kills it.
             self._journal.wait_for_space(give_up=lambda: False)
             self._journal.close()
+        if self.writer is not None:
+            self._close_tensorboard(self.writer)
+        if self._tracker is not None:
+            self._tracker.close(1 if failed else 0)
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
         if not failed:
@@ -258,10 +277,19 @@ class TrainingSession:
         try:
             _add_event(writer, step, numbers)
         except OSError as error:  # a full disk must not end the training
-            print(f"TensorBoard files end at step {step:,}: {error}", file=sys.stderr, flush=True)
-            self.writer = None
+            self._give_tensorboard_up(step, error)
             with suppress(OSError):  # its thread would go on trying otherwise
                 writer.close()
+
+    def _close_tensorboard(self, writer: SummaryWriter) -> None:
+        try:
+            writer.close()
+        except OSError as error:
+            self._give_tensorboard_up(self._step, error)
+
+    def _give_tensorboard_up(self, step: int, error: OSError) -> None:
+        self.writer = None
+        print(f"TensorBoard files end at step {step:,}: {error}", file=sys.stderr, flush=True)
 
     def _ask(self, word: str) -> None:
         """Leave a request for the training thread. Safe in any thread and in signal handlers."""

@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 SUPERVISOR_GONE_GRACE_SECONDS = 20.0
@@ -69,5 +70,6 @@ class SupervisorLink:
 
 
 def _end_process() -> None:
-    os.write(2, b"The supervisor is gone and the script did not end in time; ending it without a checkpoint.\n")
+    with suppress(OSError):  # a full disk keeps the sentence, not the process
+        os.write(2, b"The supervisor is gone and the script did not end in time; ending it without a checkpoint.\n")
     os._exit(SUPERVISOR_GONE_STATUS)

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from cleanrl_worker.full_disk import is_disk_full
+
 Listener = Callable[[str, Any, Any], None]
 """Called with tag, value and step, the last of which may be None."""
 
@@ -77,20 +79,39 @@ def _leave_link(wanted: Path, place: Path) -> None:
 
 def _tap(module: ModuleType, listener: Listener, redirect: _Redirect) -> None:
     kind: Any = module.SummaryWriter
-    make, add = kind.__init__, kind.add_scalar
+    make, add = kind.__init__, _past_a_full_disk(kind.add_scalar)
 
     def made(writer: Any, log_dir: Any = None, *rest: Any, **options: Any) -> None:
         wanted = str(log_dir or options.pop("logdir", None) or "runs/script")
         if redirect.directory is None:
             _make_mute(writer, wanted)
         else:
-            make(writer, redirect.place(wanted), *rest, **options)
+            place = redirect.place(wanted)
+            make(writer, place, *rest, **options)
+            writer.logdir = place  # one of the libraries calls it otherwise
 
     def heard(writer: Any, tag: str, scalar_value: Any, global_step: Any = None, *rest: Any, **options: Any) -> None:
         add(writer, tag, scalar_value, global_step, *rest, **options)
         listener(tag, scalar_value, global_step)
 
     kind.__init__, kind.add_scalar = made, heard
+    kind.flush, kind.close = _past_a_full_disk(kind.flush), _past_a_full_disk(kind.close)
+
+
+def _past_a_full_disk(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of a writer that ends the writer's files on a full disk instead of the script."""
+
+    def spared(writer: Any, *arguments: Any, **options: Any) -> Any:
+        try:
+            return call(writer, *arguments, **options)
+        except OSError as error:
+            if not is_disk_full(error):
+                raise
+            print(f"TensorBoard files in {writer.logdir} end here: {error}", file=sys.stderr, flush=True)
+            _make_mute(writer, writer.logdir)
+            return None
+
+    return spared
 
 
 class _Mute:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
+from safetensors import SafetensorError
 
 from cleanrl_worker import checkpoints
 from cleanrl_worker.checkpoints import CheckpointError
@@ -155,6 +160,88 @@ def test_the_same_step_again_replaces_the_earlier_one(tmp_path: Path) -> None:
     path = save(tmp_path, state={"iteration": 2})
     assert checkpoints.load(path).manifest.state == {"iteration": 2}
     assert visible_and_hidden(tmp_path) == [path.name]
+
+
+REPLACED_UNTIL_A_CRASH = """
+import os, pathlib, sys
+from cleanrl_worker.tests.test_checkpoints import save
+left = [int(sys.argv[2])]
+def crashing(call):
+    def wrapper(*arguments, **keywords):
+        if left[0] == 0:
+            os._exit(9)
+        left[0] -= 1
+        return call(*arguments, **keywords)
+    return wrapper
+for module, name in ((pathlib.Path, "rename"), (os, "rmdir"), (os, "unlink"), (os, "fsync")):
+    setattr(module, name, crashing(getattr(module, name)))
+save(pathlib.Path(sys.argv[1]), state={"iteration": 2})
+"""
+
+
+def test_a_crash_at_any_instant_of_a_replacement_leaves_the_old_one_or_the_new_one(tmp_path: Path) -> None:
+    checkout, found = Path(checkpoints.__file__).parents[1], []
+    for instant in range(100):
+        folder = tmp_path / str(instant)
+        final = save(folder, state={"iteration": 1})
+        ended = subprocess.run(
+            [sys.executable, "-c", REPLACED_UNTIL_A_CRASH, str(folder), str(instant)],
+            env={**os.environ, "PYTHONPATH": str(checkout)},
+            timeout=60,
+            check=False,
+        )
+        listed = checkpoints.list_checkpoints(folder)
+        assert listed, f"nothing is listed after a crash at {instant}"
+        for path in (*listed, final):
+            assert checkpoints.load(path).manifest.step == 50_000
+        found.append(checkpoints.load(final).manifest.state["iteration"])
+        later = save(folder, step=60_000)
+        assert visible_and_hidden(folder) == [final.name, later.name]
+        assert checkpoints.load(final).manifest.state["iteration"] == found[-1]
+        if ended.returncode == 0:
+            break
+    assert found == sorted(found) and set(found) == {1, 2}
+
+
+def test_a_replacement_that_fails_leaves_the_old_one_under_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    final, rename = save(tmp_path, state={"iteration": 1}), Path.rename
+
+    def refuse_to_publish(path: Path, target: Path) -> Path:
+        if path.name.startswith("."):
+            raise OSError(errno.EIO, "Input/output error")
+        return rename(path, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", refuse_to_publish)
+        with pytest.raises(CheckpointError):
+            save(tmp_path, state={"iteration": 2})
+    assert visible_and_hidden(tmp_path) == [final.name]
+    assert checkpoints.load(final).manifest.state == {"iteration": 1}
+
+
+@pytest.mark.parametrize(
+    ("error", "full"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), True),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), True),
+        (OSError(errno.EIO, "Input/output error"), False),
+        (SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"), True),
+        (SafetensorError("Error while serializing: I/O error: Permission denied (os error 13)"), False),
+        (SafetensorError("Error while serializing: InvalidHeader"), False),
+    ],
+)
+def test_a_full_disk_is_told_from_other_failures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, full: bool
+) -> None:
+    def fail(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(safetensors.torch, "save_file", fail)
+    with pytest.raises(CheckpointError) as refused:
+        save(tmp_path)
+    assert isinstance(refused.value, checkpoints.DiskFullError) is full
 
 
 def test_checkpoints_are_listed_by_step_and_nothing_else_is(tmp_path: Path) -> None:

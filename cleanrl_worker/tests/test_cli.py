@@ -346,3 +346,19 @@ def test_two_runs_by_hand_get_folders_of_their_own(by_hand: Callable[..., Superv
     for _ in range(2):
         by_hand("obedient", "--total-timesteps", "1").rest()
     assert len(list((tmp_path / "runs").iterdir())) == 2
+
+
+def test_a_supervisor_that_prints_to_a_full_disk_sees_its_script_to_the_end(tmp_path: Path) -> None:
+    command = [*COMMAND, "--script", str(SCRIPTS / "obedient.py"), "--total-timesteps", "5"]
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(command, cwd=tmp_path, stdout=full, stderr=full, timeout=HANG_GUARD, check=False)
+    assert ended.returncode == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    assert json.loads((run / "analytics.json").read_text())["ending"] == "run_completed"
+
+
+def test_an_answer_that_a_full_disk_does_not_take_is_not_taken_for_one(tmp_path: Path) -> None:
+    command = [*COMMAND, "--algo", "ppo", "--describe-flags"]
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(command, cwd=tmp_path, stdout=full, stderr=full, timeout=HANG_GUARD, check=False)
+    assert ended.returncode != 0

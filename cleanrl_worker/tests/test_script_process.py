@@ -249,3 +249,57 @@ def test_an_untidy_script_loses_nothing_however_it_was_started(tmp_path: Path, w
     assert answer.stderr == "for reasons of its own\n"
     found = {file.name: file.read_text() for file in tmp_path.glob("*.txt")}
     assert found == {"left_open.txt": "buffered", "at_exit.txt": "ran", "thread.txt": "finished"}
+
+
+ON_A_FULL_DISK = """
+import os, sys
+from pathlib import Path
+from cleanrl_worker.harness.run import HarnessOrder
+from cleanrl_worker.launcher import become_script
+from cleanrl_worker.script_plan import ScriptPlan
+from cleanrl_worker.script_process import ScriptProcess
+from mosaic_protocol.fork_server import WARM_FLAG
+
+folder, start, kind = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+if start == "forked":
+    setattr(sys, WARM_FLAG, True)
+plan = ScriptPlan("script", folder / "chatty.py", (), order=HarnessOrder("mine") if kind == "not ours" else None)
+supervisor = os.getpid()
+script = ScriptProcess.start(plan, {"MOSAIC_RUN_DIR": str(folder)})
+if script is None:
+    become_script(plan.path, [], supervisor, plan.order)
+script.tell("go")
+while script.hear() is not None:
+    pass
+os._exit(script.wait())
+"""
+
+CHATTY = """
+import sys
+print("a line", flush=True)
+print("a warning", file=sys.stderr)
+print("x" * 100_000)
+print("left in the buffer", end="")
+with open("reached", "w"):
+    pass
+"""
+
+
+@pytest.mark.parametrize("start", ["forked", "spawned"])
+@pytest.mark.parametrize("kind", ["ours", "not ours"])
+def test_a_script_that_prints_to_a_full_disk_runs_to_its_end(tmp_path: Path, start: str, kind: str) -> None:
+    (tmp_path / "chatty.py").write_text(CHATTY)
+    (tmp_path / "outbox").mkdir()
+    command = [sys.executable, "-c", ON_A_FULL_DISK, str(tmp_path), start, kind]
+    path = str(Path(__file__).parents[2])
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(
+            command,
+            env={**os.environ, "PYTHONPATH": path},
+            cwd=tmp_path,
+            stdout=full,
+            stderr=full,
+            timeout=60,
+            check=False,
+        )
+    assert ((tmp_path / "reached").exists(), ended.returncode) == (True, 0)

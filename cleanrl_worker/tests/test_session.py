@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -568,6 +569,109 @@ def test_a_full_disk_ends_the_tensorboard_files_but_not_the_training(
             current.scalars(step, {"charts/SPS": 1.0})
         assert current.writer is None
     assert capsys.readouterr().err.count("TensorBoard files end at step 10: ") == 1
+
+
+def no_space(*_: Any, **__: Any) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+class FullFor:
+    """A disk without space for a checkpoint until `attempts` were made to write one."""
+
+    def __init__(self, attempts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._left, self._sync = attempts, checkpoints._sync
+        self.on_refusal: Callable[[], None] = lambda: None
+        monkeypatch.setattr(checkpoints, "_sync", self._try)
+        monkeypatch.setattr(session, "FULL_DISK_RETRY_SECONDS", 0.001)
+
+    def _try(self, path: Path) -> None:
+        if self._left:
+            self._left -= 1
+            self.on_refusal()
+            no_space()
+        self._sync(path)
+
+
+def test_rows_that_were_held_are_written_although_tensorboard_cannot_be_closed(
+    end: SupervisorEnd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(control.TENSORBOARD_VARIABLE, "1")
+    with opened() as current:
+        end.tell("go")
+        current.begin(10)
+        assert current.writer is not None and current._journal is not None
+        writer, write_line = current.writer, current._journal._write_line
+        monkeypatch.setattr(current._journal, "_write_line", lambda *_: False)
+        current.scalars(10, {"charts/SPS": 1.0})
+        current.safe_point(10)
+        assert current._journal.held == 1
+        monkeypatch.setattr(current._journal, "_write_line", write_line)
+        with monkeypatch.context() as full:
+            full.setattr(writer, "close", no_space)
+            current.close()
+    writer.close()
+    assert [record.step for record in journal_rows(tmp_path) if isinstance(record, events.MetricRow)] == [10]
+    assert [message["at"] for message in end.heard_by_the_end()] == ["ready", "done"]
+    assert capsys.readouterr().err.count("TensorBoard files end at step 10: ") == 1
+
+
+def test_a_required_checkpoint_waits_for_space_and_rows_do_not_wait_for_it(
+    end: SupervisorEnd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    disk = FullFor(3, monkeypatch)
+    with opened() as current:
+        end.tell("go")
+        current.begin(10)
+        journal = current._journal
+        assert journal is not None
+        flushed: list[bool] = []
+        flush = journal.flush
+        monkeypatch.setattr(journal, "flush", lambda: flushed.append(flush()))
+        path = current.save_checkpoint(10, {"weight": torch.ones(2)})
+        assert flushed == [True] * 3
+        monkeypatch.setattr(journal, "flush", flush)
+    assert disk._left == 0 and path is not None and checkpoints.load(path).manifest.step == 10
+    assert os.listdir(tmp_path / "checkpoints") == [path.name]
+    assert [message["at"] for message in end.heard_by_the_end()] == ["ready", "checkpoint", "done"]
+    assert capsys.readouterr().err.count("Waiting for disk space") == 1
+
+
+def test_a_supervised_stop_still_waits_for_space_because_the_supervisor_decides_how_long(
+    end: SupervisorEnd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FullFor(3, monkeypatch)
+    with opened() as current:
+        end.tell("go")
+        current.begin(100)
+        end.tell("stop")
+        wait_until(lambda: current.stop_requested)
+        current.safe_point(40)
+        assert current.save_checkpoint(40, {"weight": torch.ones(2)}) is not None
+    heard = [message["at"] for message in end.heard_by_the_end()]
+    assert heard == ["ready", "stopping", "checkpoint", "stopped"]
+
+
+def test_by_hand_a_stop_ends_the_waiting_for_space(by_hand: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = FullFor(10**9, monkeypatch)
+    with opened() as current:
+        refusals: list[int] = []
+
+        def stop_at_the_third() -> None:
+            refusals.append(1)
+            if len(refusals) == 3:
+                signal.raise_signal(signal.SIGTERM)
+
+        disk.on_refusal = stop_at_the_third
+        with pytest.raises(checkpoints.DiskFullError, match="No space left on device"):
+            current.save_checkpoint(10, {"weight": torch.ones(2)})
+    assert len(refusals) == 3
+
+
+def test_any_other_obstacle_to_a_required_checkpoint_is_told_at_once(end: SupervisorEnd, tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").write_text("not a directory")
+    with opened() as current, pytest.raises(checkpoints.CheckpointError) as refused:
+        current.save_checkpoint(10, {"weight": torch.ones(2)})
+    assert not isinstance(refused.value, checkpoints.DiskFullError)
 
 
 def test_time_spent_paused_does_not_count_as_running(by_hand: Path, monkeypatch: pytest.MonkeyPatch) -> None:

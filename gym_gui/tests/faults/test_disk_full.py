@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import subprocess
 import sys
 import time
@@ -14,10 +15,18 @@ import pytest
 from gym_gui.services.trainer.client import ClientError
 from gym_gui.services.trainer.daemon_control import answers, running_endpoint
 from gym_gui.tests.faults.small_disk import SmallDisk, on_a_small_disk
+from gym_gui.tests.support.cleanrl_runs import MODES, cleanrl_daemon, submit_ppo, submit_script, wait_until_warm
 from gym_gui.tests.support.daemon_process import DaemonProcess, toy_config, wait_for
 from gym_gui.tests.support.fault_tools import check_integrity, journalled, steps_of
+from mosaic_protocol.checkpoint_manifest import list_checkpoints, verify
+from mosaic_protocol.events import MetricRow, decode
+from mosaic_protocol.outbox import OutboxReader
 
 STEPS = 400
+PPO_UPDATE = 512
+PPO_STEPS = 80 * PPO_UPDATE
+FOREIGN_UPDATE = 32
+FOREIGN_STEPS = 150 * FOREIGN_UPDATE
 LONGER_THAN_A_WORKER_WAITS = 12.0
 """A worker that has ended waits ten seconds for the daemon to take its last records."""
 
@@ -107,6 +116,92 @@ def test_a_run_can_be_stopped_on_a_full_disk(disk: SmallDisk, make_daemon: Calla
     reserve = daemon.paths.registry_db.with_name("reserve")
     wait_for("space", lambda: daemon.submit(name="later", cpus=8))
     wait_for("the reserve to be held again", reserve.exists)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@on_a_small_disk
+def test_a_cleanrl_run_that_ends_on_a_full_disk_with_its_logs_on_it_loses_nothing(disk: SmallDisk, mode: str) -> None:
+    with cleanrl_daemon(disk.mount() / "home", mode) as daemon:
+        if mode == "warm":
+            wait_until_warm(daemon)
+        run_id = submit_ppo(daemon, total_timesteps=PPO_STEPS)
+        fill_until_it_waits_for_space(daemon, disk, run_id)
+        disk.free()
+        run = daemon.wait_over(run_id)
+        assert (run.outcome, run.last_step) == ("completed", PPO_STEPS), run.reason
+        assert steps_of(daemon, run_id, "charts/SPS") == list(range(PPO_UPDATE, PPO_STEPS + 1, PPO_UPDATE))
+        assert stored_rows(daemon, run_id) == script_rows(daemon, run_id)
+        (checkpoint,) = list_checkpoints(daemon.paths.run(run_id).checkpoints)
+        assert verify(checkpoint).step == PPO_STEPS
+        assert "Traceback" not in (daemon.paths.run_logs(run_id) / "stderr.log").read_text()
+
+
+@on_a_small_disk
+def test_a_script_of_somebody_else_that_ends_on_a_full_disk_loses_nothing_either(disk: SmallDisk) -> None:
+    with cleanrl_daemon(disk.mount() / "home", "cold") as daemon:
+        run_id = submit_script(daemon, "argparse_manner", total_timesteps=FOREIGN_STEPS)
+        fill_until_it_waits_for_space(daemon, disk, run_id)
+        disk.free()
+        run = daemon.wait_over(run_id)
+        assert (run.outcome, run.last_step) == ("completed", FOREIGN_STEPS), run.reason
+        assert steps_of(daemon, run_id, "charts/SPS") == list(range(FOREIGN_UPDATE, FOREIGN_STEPS + 1, FOREIGN_UPDATE))
+        assert stored_rows(daemon, run_id) == script_rows(daemon, run_id)
+        (checkpoint,) = list_checkpoints(daemon.paths.run(run_id).checkpoints)
+        assert verify(checkpoint).step == FOREIGN_STEPS
+
+
+@on_a_small_disk
+def test_a_cleanrl_run_that_waits_for_space_can_be_stopped(disk: SmallDisk) -> None:
+    with cleanrl_daemon(disk.mount() / "home", "cold") as daemon:
+        run_id = submit_ppo(daemon, total_timesteps=PPO_STEPS)
+        fill_until_it_waits_for_space(daemon, disk, run_id)
+        daemon.client.cancel(run_id, "there is no more space")
+        run = daemon.wait_over(run_id)
+        assert not daemon.processes(run_id)
+        # The daemon gives up its reserve to note the stop, and that may be space enough for the checkpoint.
+        kept = len(list_checkpoints(daemon.paths.run(run_id).checkpoints))
+        assert (run.outcome, kept) in (("canceled", 0), ("completed", 1)), run.reason
+
+
+def fill_until_it_waits_for_space(daemon: DaemonProcess, disk: SmallDisk, run_id: str) -> None:
+    """Fill the disk, logs and all, while a CleanRL run trains, and see it train to its end."""
+    checkpoints = daemon.paths.run(run_id).checkpoints
+    wait_for("the first steps", lambda: daemon.client.run(run_id).last_step > 0)
+    disk.fill()
+    for name in ("stdout.log", "stderr.log"):
+        fill_last_page(daemon.paths.run_logs(run_id) / name)
+    assert not checkpoints.exists(), "the run ended before the disk was full"
+    wait_for("the run to try to write its last checkpoint", checkpoints.exists)
+    for _ in range(3):
+        tried = checkpoints.stat().st_mtime_ns
+        wait_for("the run to try again", lambda tried=tried: checkpoints.stat().st_mtime_ns > tried)
+    assert daemon.client.run(run_id).state == "EXEC"
+
+
+def fill_last_page(log: Path) -> None:
+    """A page that is there already takes lines on a full disk too."""
+    with log.open("ab") as file:
+        file.write(b"\n" * (-log.stat().st_size % mmap.PAGESIZE))
+
+
+def script_rows(daemon: DaemonProcess, run_id: str) -> list[tuple[int, dict[str, float | None]]]:
+    """The metrics that the script of a run journalled, in order."""
+    reader = OutboxReader(daemon.paths.run(run_id).outbox, "script")
+    try:
+        return [metrics_in(line) for lines in iter(reader.read, []) for line in lines]
+    finally:
+        reader.close()
+
+
+def stored_rows(daemon: DaemonProcess, run_id: str) -> list[tuple[int, dict[str, float | None]]]:
+    """The metrics that the daemon stored of a run, in order."""
+    return [metrics_in(line) for page in daemon.client.stream("metrics", run_id) for line in page.records]
+
+
+def metrics_in(line: bytes) -> tuple[int, dict[str, float | None]]:
+    record = decode(line)
+    assert isinstance(record, MetricRow)
+    return record.step, record.values
 
 
 @on_a_small_disk
