@@ -9,6 +9,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,8 @@ def translated(error: Exception) -> CliError | None:
             return CliError(str(error), ExitCode.FAILED)
         case TrainerError():
             return _translated_call(error, getattr(error, "status", ""))
+        case UnicodeEncodeError() if "surrogates" in error.reason:
+            return CliError(f"{error.object[:60]!r} is not text: it must be UTF-8", ExitCode.REFUSED)
     return None
 
 
@@ -123,8 +126,9 @@ def _near(possibilities: Sequence[str] | None, command: str) -> str:
 
 
 def report(error: CliError, *, as_json: bool) -> int:
-    """Tell a failure; its exit code."""
-    click.echo(f"mosaic: {error}", err=True)
+    """Tell a failure; its exit code. Raises OSError when stdout cannot be written to."""
+    with suppress(OSError):  # the exit code says it as well
+        click.echo(f"mosaic: {error}", err=True)
     if as_json:
         click.echo(json.dumps({"error": error.as_json()}))
     return int(error.code)

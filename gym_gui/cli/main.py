@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import click
 from click.shell_completion import shell_complete
 
-from gym_gui.cli import control, runs
+from gym_gui.cli import control, output, runs
 from gym_gui.cli.bundles import bundles
 from gym_gui.cli.checkpoints import checkpoints
 from gym_gui.cli.completion import PROGRAM, VARIABLE, completion
@@ -95,16 +96,27 @@ for _command in (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code. Nothing is raised and no traceback is printed."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    as_json = wants_json(words)
+    output.prepare()
     try:
-        code = _run(words)
+        code = _told(words)
         sys.stdout.flush()
         return code
-    except BrokenPipeError:
-        return _pipe_closed()
+    except OSError as error:
+        return output.give_up(error)
+    except KeyboardInterrupt:  # a second one, while the first was told
+        return ExitCode.INTERRUPTED
+
+
+def _told(words: list[str]) -> int:
+    """Run a command line and tell what went wrong in it; the exit code. Raises OSError when that cannot be told."""
+    as_json = wants_json(words)
+    try:
+        return _run(words)
     except (KeyboardInterrupt, click.Abort):
         return report(CliError("interrupted", ExitCode.INTERRUPTED), as_json=as_json)
     except Exception as error:  # noqa: BLE001 - the last resort: a person gets a sentence, never a traceback
+        if why := output.failure(error):
+            raise why from error
         known = translated(error)
         if known is not None:
             return report(known, as_json=as_json)
@@ -126,14 +138,7 @@ def _run(words: list[str]) -> int:
 def _data_root(words: list[str]) -> Path:
     """Where the command line that failed keeps its data."""
     given = words.index("--home") + 1 if "--home" in words else len(words)
-    return CliSession.at(words[given] if given < len(words) else None).paths.root
-
-
-def _pipe_closed() -> int:
-    """Whoever read our output has left, as ``head`` does. Python would complain once more when it exits."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return ExitCode.PIPE_CLOSED
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        return CliSession.at(words[given] if given < len(words) else None).paths.root
+    except CliError:  # that was the failure, or not even it was reached
+        return Path(tempfile.gettempdir())
