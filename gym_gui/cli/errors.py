@@ -20,6 +20,9 @@ from gym_gui.services.trainer.errors import RefusedError, TrainerError
 from mosaic_protocol.states import Outcome
 
 DEBUG_VARIABLE = "MOSAIC_DEBUG"
+HOME_OPTION = "--home"
+_NO_SUCH_HOME = "Could not determine home directory"
+"""How pathlib begins when it meets ``~somebody``."""
 
 
 class ExitCode(IntEnum):
@@ -99,6 +102,8 @@ def translated(error: Exception) -> CliError | None:
             return _translated_call(error, getattr(error, "status", ""))
         case UnicodeEncodeError() if "surrogates" in error.reason:
             return CliError(f"{error.object[:60]!r} is not text: it must be UTF-8", ExitCode.REFUSED)
+        case RuntimeError() if str(error).startswith(_NO_SUCH_HOME):
+            return CliError("a path begins with the home of a user who is not known here", ExitCode.REFUSED)
     return None
 
 
@@ -113,12 +118,20 @@ def _usage_sentence(error: click.UsageError) -> str:
     match error:
         case click.NoSuchCommand():
             return f"there is no command {error.command_name!r}{_near(error.possibilities, command)}"
+        case click.NoSuchOption() if error.option_name == HOME_OPTION:
+            return stands_before(command)
         case click.NoSuchOption():
             return f"there is no option {error.option_name!r}{_near(error.possibilities, command)}"
     message = " ".join(error.format_message().split()).rstrip(".")
     if message[:2].istitle():
         message = message[0].lower() + message[1:]
     return f"{message}. See `{command} --help`."
+
+
+def stands_before(command: str) -> str:
+    """What to say of the program's own option behind a command."""
+    program, _, rest = command.partition(" ")
+    return f"{HOME_OPTION} stands before the command: `{program} {HOME_OPTION} DIR {rest}`"
 
 
 def _near(possibilities: Sequence[str] | None, command: str) -> str:

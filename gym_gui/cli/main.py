@@ -12,13 +12,13 @@ from pathlib import Path
 import click
 from click.shell_completion import shell_complete
 
-from gym_gui.cli import control, output, runs
+from gym_gui.cli import candidates, control, output, runs
 from gym_gui.cli.bundles import bundles
 from gym_gui.cli.checkpoints import checkpoints
 from gym_gui.cli.completion import PROGRAM, VARIABLE, completion
 from gym_gui.cli.daemon import daemon
 from gym_gui.cli.doctor import doctor
-from gym_gui.cli.errors import CliError, ExitCode, report, report_crash, translated, wants_json
+from gym_gui.cli.errors import HOME_OPTION, CliError, ExitCode, report, report_crash, translated, wants_json
 from gym_gui.cli.evaluate import evaluate, policy
 from gym_gui.cli.follow import follow
 from gym_gui.cli.import_checkpoint import import_checkpoint
@@ -34,7 +34,12 @@ from gym_gui.services.trainer import VERSION
 
 
 @click.group(cls=PlainGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--home", metavar="DIR", help="Data root.  [default: MOSAIC_HOME, var/ of a checkout, or ~/.mosaic]")
+@click.option(
+    HOME_OPTION,
+    metavar="DIR",
+    help="Data root.  [default: MOSAIC_HOME, var/ of a checkout, or ~/.mosaic]",
+    shell_complete=candidates.folders,
+)
 @click.version_option(VERSION, prog_name=PROGRAM, message="%(prog)s %(version)s")
 @click.pass_context
 def mosaic(ctx: click.Context, home: str | None) -> None:
@@ -114,7 +119,7 @@ def _told(words: list[str]) -> int:
         return _run(words)
     except (KeyboardInterrupt, click.Abort):
         return report(CliError("interrupted", ExitCode.INTERRUPTED), as_json=as_json)
-    except Exception as error:  # noqa: BLE001 - the last resort: a person gets a sentence, never a traceback
+    except Exception as error:
         if why := output.failure(error):
             raise why from error
         known = translated(error)
@@ -137,7 +142,7 @@ def _run(words: list[str]) -> int:
 
 def _data_root(words: list[str]) -> Path:
     """Where the command line that failed keeps its data."""
-    given = words.index("--home") + 1 if "--home" in words else len(words)
+    given = words.index(HOME_OPTION) + 1 if HOME_OPTION in words else len(words)
     try:
         return CliSession.at(words[given] if given < len(words) else None).paths.root
     except CliError:  # that was the failure, or not even it was reached

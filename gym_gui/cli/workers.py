@@ -52,12 +52,12 @@ def _worker_object(worker: pb.WorkerInfo) -> dict[str, Any]:
 def _described(worker: pb.WorkerInfo) -> str:
     manifest = json.loads(worker.manifest_json)
     status = fmt.painted("ready") if worker.ready else fmt.painted("not ready", "warn")
-    lines = [f"{worker.type} {worker.version}, {status}: {worker.summary}"]
+    lines = [fmt.hanging(f"{worker.type} {worker.version}, {status}: {worker.summary}", after="  ")]
     if not worker.ready:
-        lines.append(f"  {worker.readiness}")
+        lines.append(f"  {fmt.hanging(worker.readiness, 2)}")
     can = [name.replace("_", " ") for name, offered in manifest["capabilities"].items() if offered is True]
     if can:
-        lines.append(f"  Can: {', '.join(can)}.")
+        lines.append("  " + fmt.hanging(f"Can: {', '.join(can)}.", 2))
     entries = [(name, _advertised(name, algorithm)) for name, algorithm in manifest["algorithms"].items()]
     return "\n".join([*lines, fmt.pairs(entries)] if entries else lines)
 
