@@ -97,7 +97,7 @@ def run_id_for(client: TrainerClient, reference: str, *, deleted: bool = False) 
     newest = _newest_deleted(client) if deleted else next(iter(client.runs(size=1).runs), None)
     if newest is None:
         start = f"start one with `{program()} train ppo --env-id CartPole-v1`"
-        trash = f"`{program()} runs --deleted` lists what can still be restored"
+        trash = f"`{program()} runs --deleted` lists deleted runs until they are gone for good"
         sentence = f"there is nothing in the trash: {trash}" if deleted else f"there are no runs yet: {start}"
         raise CliError(sentence, ExitCode.NO_SUCH_RUN)
     return newest.run_id

@@ -104,3 +104,11 @@ def test_every_setting_says_what_it_is_for() -> None:
 def test_a_variable_that_is_no_setting_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(RefusedError, match="did you mean 'MOSAIC_TRAINER_PORT'"):
         from_env({"MOSAIC_TRAINER_PROT": "50055"})
+
+
+@pytest.mark.parametrize(
+    ("name", "spoken"), [("PORT", "a whole number"), ("WARM_STARTS", "true or false"), ("TRASH_HOURS", "a number")]
+)
+def test_a_value_of_the_wrong_kind_is_told_in_words(name: str, spoken: str) -> None:
+    with pytest.raises(RefusedError, match=rf"^MOSAIC_TRAINER_{name} must be {spoken}, got 'x'$"):
+        TrainerSettings.from_environment({f"MOSAIC_TRAINER_{name}": "x"})
