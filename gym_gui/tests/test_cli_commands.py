@@ -300,7 +300,7 @@ def test_a_live_run_is_not_deleted(mosaic: CommandLine) -> None:
 def test_workers_are_listed_with_their_algorithms(mosaic: CommandLine) -> None:
     answer = mosaic("workers")
     assert "toy 1.0.0, ready: Counts steps" in answer.out
-    assert "count  Counts to the number" in answer.out
+    assert "  count\n    Counts to the number" in answer.out
     (toy,) = [worker for worker in mosaic("workers", "--json").json["workers"] if worker["type"] == "toy"]
     assert toy["ready"] is True
     assert "count" in toy["manifest"]["algorithms"]
