@@ -109,7 +109,9 @@ def _require_one_script(choice: ScriptChoice) -> None:
     if choice.script and (choice.algo or choice.upstream or choice.cleanrl_path):
         raise CliError("--script names the script: leave out the algorithm and where it is from", ExitCode.REFUSED)
     if not choice.script and not choice.algo:
-        raise click.UsageError("missing argument 'ALGO'", click.get_current_context(silent=True))
+        ctx = click.get_current_context(silent=True)
+        command = ctx.command_path if ctx is not None else "mosaic train"
+        raise CliError(f"missing argument 'ALGO'. See `{command} --help`.", ExitCode.REFUSED)
     if choice.algo.startswith("-"):
         raise CliError("name the algorithm first, as in `mosaic train ppo --env-id CartPole-v1`", ExitCode.REFUSED)
 
