@@ -66,7 +66,7 @@ def checked(flags: dict[str, Flag], name: str, value: Any, script: str) -> Any:
     nothing else."""
     flag = flags.get(name.replace("-", "_"))
     if flag is None:
-        raise FlagError(f"{script} has no flag --{name.replace('_', '-')}{_nearest_option(name, flags)}")
+        raise FlagError(_unknown(flags, name.replace("-", "_"), value, script))
     kind = flag.plain_type
     if flag.optional and (value is None or str(value).lower() == "none"):
         return None
@@ -80,7 +80,16 @@ def checked(flags: dict[str, Flag], name: str, value: Any, script: str) -> Any:
         return float(value)
     if kind is str and not isinstance(value, bool | None):
         return str(value)
+    if isinstance(value, bool):
+        raise FlagError(f"{flag.option} needs a value: it is no switch but a {_spoken(kind)}")
     raise FlagError(f"{flag.option} must be a {_spoken(kind)}, got {value!r}")
+
+
+def _unknown(flags: dict[str, Flag], name: str, value: Any, script: str) -> str:
+    option = f"--{name.replace('_', '-')}"
+    if name.startswith("no_") and name[3:] in flags:  # alone it would have turned the flag off
+        return f"{option} takes no value, got {value!r}"
+    return f"{script} has no flag {option}{_nearest_option(name, flags)}"
 
 
 def _read(kind: PlainType, text: str) -> Any:

@@ -129,6 +129,8 @@ def main() -> int:
     options = parser.parse_args()
     if options.parent:
         die_with_parent(options.parent)
+    if sys.stdin is None or sys.stdout is None:
+        return refuse("the policy reads questions from stdin and answers on stdout: one of them is closed")
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever libraries print must not stand between two answers
 

@@ -228,6 +228,8 @@ def _arguments(config: WorkerConfig, flags: dict[str, Flag], name: str, more: di
     """Own settings go first, extras after them, so that what the user wrote last wins."""
     own: dict[str, Any] = {"env_id": config.env_id or None, "seed": config.seed}
     own |= {"total_timesteps": config.total_timesteps, **more}
+    if not flags and config.seed == WorkerConfig.seed:
+        del own["seed"]  # nobody asked for it, and nobody knows whether the script could take it
     wanted = {key: value for key, value in own.items() if value is not None and (not flags or key in flags)}
     wanted |= _analytics_flags(config)
     wanted |= {key.replace("-", "_"): value for key, value in config.params.items()}

@@ -144,9 +144,9 @@ _SENTENCES = {
     "greater_than_equal": "must be at least {ge}",
     "greater_than": "must be more than {gt:g}",
     "less_than_equal": "must be at most {le}",
-    "string_too_short": "is too short: at least {min_length} character(s)",
+    "string_too_short": "is too short: at least {characters}",
     "string_too_long": "is too long: at most {max_length} characters",
-    "too_short": "is too short: at least {min_length} item(s)",
+    "too_short": "is too short: at least {items}",
     "too_long": "is too long: at most {max_length} items",
     "value_error": "{error}",
 }
@@ -156,7 +156,9 @@ def _sentence(kind: str, context: Mapping[str, Any], value: object) -> str:
     if kind == "literal_error":
         choices = re.findall(r"'([^']*)'", context["expected"])
         return f"is not one of the choices{did_you_mean(str(value), choices)}"
-    return _SENTENCES.get(kind, "is not valid here").format_map(context)
+    least = context.get("min_length", 0)
+    words = {**context, "characters": _counted(least, "character"), "items": _counted(least, "item")}
+    return _SENTENCES.get(kind, "is not valid here").format_map(words)
 
 
 def _fields_at(model: type[pydantic.BaseModel], path: FieldPath) -> list[str]:

@@ -182,7 +182,7 @@ def test_a_run_is_refused_in_one_line_before_anything_starts(tmp_path: Path, mis
         ("--algo ppo --seed -1", "seed must be 0 to 4294967295, got -1"),
         ("--algo ppo --total 100", "ppo has no flag --total; "),
         ("--algo ppo --num-envs many", "--num-envs must be a whole number, got 'many'"),
-        ("--algo ppo --num-envs", "--num-envs must be a whole number, got True"),
+        ("--algo ppo --num-envs", "--num-envs needs a value: it is no switch but a whole number"),
         ("--algo ppo stray", "'stray' stands alone: flags of the script begin with -- and take one value"),
         ("--algo ppo -- --seed 3", "seed is a setting of the run itself: "),
         ("--algo ppo --grpc", "MOSAIC_RUN_ID is not set: a worker is started by the trainer daemon"),

@@ -186,6 +186,16 @@ def test_flags_are_checked_against_the_script(params: dict[str, Any], sentence: 
     assert str(refused.value).startswith(sentence)
 
 
+def test_a_script_whose_flags_cannot_be_read_gets_what_was_given_and_nothing_else(tmp_path: Path) -> None:
+    script = tmp_path / "own.py"
+    script.write_text("import click\n\n@click.command()\n@click.option('--lr')\ndef main(lr): pass\n")
+    params = {"extras": {"algo_params": {"lr": 1}}}
+    assert plan(script=str(script)).arguments == ()
+    assert plan(script=str(script), **params).arguments == ("--lr", "1")
+    given = plan(script=str(script), env_id="E", seed=3, total_timesteps=5, **params)
+    assert list(given.arguments) == ["--env-id", "E", "--seed", "3", "--total-timesteps", "5", "--lr", "1"]
+
+
 def test_an_unknown_algorithm_is_answered_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match=r"there is no algorithm 'pp0'; did you mean 'ppo'\?"):
         plan(algo="pp0")
@@ -216,7 +226,7 @@ def test_a_script_whose_flags_are_unknown_gets_everything_as_typed(tmp_path: Pat
     script = tmp_path / "mine.py"
     script.write_text("import argparse\n")
     made = plan(script=str(script), extras={"algo_params": {"exp_name": "007", "fast": True, "nothing": None}})
-    assert list(made.arguments) == ["--seed", "1", "--exp-name", "007", "--fast"]
+    assert list(made.arguments) == ["--exp-name", "007", "--fast"]
 
 
 # ---- scripts that are not ours -----------------------------------------------------------------------------------

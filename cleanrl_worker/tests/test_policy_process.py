@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -121,3 +122,11 @@ def test_the_process_is_gone_when_the_client_is_closed(tmp_path: Path) -> None:
     assert client._process.returncode == 0
     with pytest.raises(PolicyGoneError):
         client.act(np.zeros((1, 4), np.float32))
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-"])
+def test_a_process_that_nobody_can_talk_to_is_refused_in_a_sentence(tmp_path: Path, closed: str) -> None:
+    command = f"{shlex.quote(sys.executable)} -m cleanrl_worker.policy --checkpoint {tmp_path} {closed}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.endswith("answers on stdout: one of them is closed\n") and done.stderr.count("\n") == 1

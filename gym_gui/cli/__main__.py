@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from gym_gui.cli.main import main
+from gym_gui.cli.entry import main
 
 if __name__ == "__main__":
     sys.exit(main())

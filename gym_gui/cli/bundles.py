@@ -86,9 +86,10 @@ def _bundle_object(info: BundleInfo) -> dict[str, Any]:
 
 @bundles.command("install")
 @click.argument("name", shell_complete=candidates.bundles)
+@click.option("--force", is_flag=True, help="Also when this interpreter has all of it.")
 @json_option
 @click.pass_obj
-def install(session: CliSession, name: str, as_json: bool) -> None:
+def install(session: CliSession, name: str, force: bool, as_json: bool) -> None:
     """Build the environment of a bundle, unless it is there already."""
     manager = bundle_manager(session.paths)
     known = {info.name: info for info in manager.list()}
@@ -96,6 +97,14 @@ def install(session: CliSession, name: str, as_json: bool) -> None:
         from mosaic_protocol.suggest import did_you_mean
 
         raise CliError(f"there is no bundle {name[:60]!r}{did_you_mean(name, known)}", ExitCode.REFUSED)
+    if known[name].status == "current" and not force:
+        if as_json:
+            fmt.echo_json({"name": name, "directory": None})
+        else:
+            click.echo(
+                f"{name} needs no environment of its own: {_STATUSES['current']}. --force builds one all the same."
+            )
+        return
     directory = manager.install(name, lambda line: click.echo(fmt.one_line(line), err=as_json))
     if as_json:
         fmt.echo_json({"name": name, "directory": str(directory)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -35,19 +36,24 @@ def _silently(find: Candidates) -> Completer:
 
 @_silently
 def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterator[CompletionItem]:
-    """The ends of ids, which are what listings show, and whatever else was begun: whole ids or names."""
+    """The ends of ids, which are what listings show, and whatever else was begun: whole ids or names. A name that a
+    shell would take for several words is completed to the id."""
     if NEWEST.startswith(incomplete):
         yield CompletionItem(NEWEST, help="the newest run")
     client = CliSession.at(ctx.find_root().params.get("home")).impatient_client(_TIMEOUT)
     if client is None:
         return
     with closing(client):
-        listed = client.runs(size=_MOST_RUNS, include_deleted=ctx.info_name == "restore").runs
+        from_trash = ctx.info_name == "restore"
+        listed = client.runs(size=_MOST_RUNS, include_deleted=from_trash).runs
     names = Counter(run.name for run in listed)
     for run in listed:
+        if from_trash and not run.deleted:
+            continue
         words = [short_id(run.run_id), run.run_id, *([run.name] if names[run.name] == 1 else [])]
         if word := _begun(words, incomplete):
-            yield CompletionItem(word, help=f"{run.name}, {state_word(run)}")
+            plain = word if shlex.quote(word) == word else short_id(run.run_id)
+            yield CompletionItem(plain, help=f"{run.name}, {state_word(run)}")
 
 
 @_silently
@@ -95,6 +101,15 @@ def worker_types(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     for worker in discover().workers.values():
         if worker.type.startswith(incomplete):
             yield CompletionItem(worker.type, help=worker.summary)
+
+
+def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """What the shell finds itself."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def folders(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(incomplete, type="dir")]
 
 
 @_silently

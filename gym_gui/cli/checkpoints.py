@@ -97,7 +97,10 @@ def _tell_list(shown: Sequence[CheckpointEntry], total: int, *, is_filtered: boo
         return
     headers = ["ID", "RUN", "ALGO", "ENVIRONMENT", "RETURN", "SIZE", "WRITTEN", "STATE", "NOTES"]
     rows = [_row(entry) for entry in shown]
-    click.echo(fmt.table(headers, rows, right=frozenset({"RETURN", "SIZE"}), give_way="RUN"))
+    right = frozenset({"RETURN", "SIZE"})
+    same_state: list[fmt.Shorter] = [("STATE", None)] if len({entry.integrity.state for entry in shown}) == 1 else []
+    shorter: list[fmt.Shorter] = [("ALGO", None), *same_state, ("SIZE", None), ("ENVIRONMENT", None)]
+    click.echo(fmt.table(headers, rows, right=right, shorter=shorter, give_way="RUN", in_the_middle=True))
     if len(shown) < total:
         click.echo(fmt.dimmed(f"{len(shown)} of {total:,} checkpoints; --all lists every one"))
     for entry in shown:

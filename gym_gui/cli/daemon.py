@@ -43,7 +43,7 @@ def daemon(ctx: click.Context) -> None:
 @json_option
 @click.pass_obj
 def start(session: CliSession, /, foreground: bool, as_json: bool, **options: Any) -> int:
-    """Start the daemon; does nothing when it runs already."""
+    """Start the daemon, unless it runs already."""
     given = {name: value for name, value in options.items() if value is not None}
     _check_settings(given)
     if session.daemon_runs() and not foreground:
@@ -114,7 +114,10 @@ def stop(session: CliSession, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def status(session: CliSession, as_json: bool) -> int:
-    """Tell whether the daemon runs and how it is doing; exit code 4 when it does not."""
+    """Tell whether the daemon runs, and how it is doing.
+
+    The exit code is 4 when it does not run.
+    """
     return _tell_status(session, as_json=as_json)
 
 

@@ -52,7 +52,8 @@ def _tell(found: list[Check], failed: int) -> None:
     room = max(len(check.title) for check in found)
     for check in found:
         mark = fmt.painted(check.status.ljust(4), check.status)
-        click.echo(f"{mark}  {check.title.ljust(room)}  {fmt.one_line(check.detail)}")
+        detail = fmt.hanging(fmt.one_line(check.detail), room + 8)
+        click.echo(f"{mark}  {check.title.ljust(room)}  {detail}")
         if check.fix:
             click.echo(f"{' ' * (room + 8)}{fmt.dimmed('try: ')}{check.fix}")
     warned = sum(check.status == "warn" for check in found)

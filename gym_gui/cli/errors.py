@@ -9,6 +9,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ from gym_gui.services.trainer.errors import RefusedError, TrainerError
 from mosaic_protocol.states import Outcome
 
 DEBUG_VARIABLE = "MOSAIC_DEBUG"
+HOME_OPTION = "--home"
+_NO_SUCH_HOME = "Could not determine home directory"
+"""How pathlib begins when it meets ``~somebody``."""
 
 
 class ExitCode(IntEnum):
@@ -96,6 +100,10 @@ def translated(error: Exception) -> CliError | None:
             return CliError(str(error), ExitCode.FAILED)
         case TrainerError():
             return _translated_call(error, getattr(error, "status", ""))
+        case UnicodeEncodeError() if "surrogates" in error.reason:
+            return CliError(f"{error.object[:60]!r} is not text: it must be UTF-8", ExitCode.REFUSED)
+        case RuntimeError() if str(error).startswith(_NO_SUCH_HOME):
+            return CliError("a path begins with the home of a user who is not known here", ExitCode.REFUSED)
     return None
 
 
@@ -110,6 +118,8 @@ def _usage_sentence(error: click.UsageError) -> str:
     match error:
         case click.NoSuchCommand():
             return f"there is no command {error.command_name!r}{_near(error.possibilities, command)}"
+        case click.NoSuchOption() if error.option_name == HOME_OPTION:
+            return stands_before(command)
         case click.NoSuchOption():
             return f"there is no option {error.option_name!r}{_near(error.possibilities, command)}"
     message = " ".join(error.format_message().split()).rstrip(".")
@@ -118,13 +128,20 @@ def _usage_sentence(error: click.UsageError) -> str:
     return f"{message}. See `{command} --help`."
 
 
+def stands_before(command: str) -> str:
+    """What to say of the program's own option behind a command."""
+    program, _, rest = command.partition(" ")
+    return f"{HOME_OPTION} stands before the command: `{program} {HOME_OPTION} DIR {rest}`"
+
+
 def _near(possibilities: Sequence[str] | None, command: str) -> str:
     return f"; did you mean {possibilities[0]!r}?" if possibilities else f"; `{command} --help` lists what there is"
 
 
 def report(error: CliError, *, as_json: bool) -> int:
-    """Tell a failure; its exit code."""
-    click.echo(f"mosaic: {error}", err=True)
+    """Tell a failure; its exit code. Raises OSError when stdout cannot be written to."""
+    with suppress(OSError):  # the exit code says it as well
+        click.echo(f"mosaic: {error}", err=True)
     if as_json:
         click.echo(json.dumps({"error": error.as_json()}))
     return int(error.code)

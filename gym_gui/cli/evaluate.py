@@ -13,7 +13,7 @@ import click
 from gym_gui.cli import candidates
 from gym_gui.cli import format as fmt
 from gym_gui.cli.errors import CliError, ExitCode
-from gym_gui.cli.options import Count, checkpoint_argument, json_option
+from gym_gui.cli.options import LARGEST_SEED, Count, checkpoint_argument, json_option
 from gym_gui.cli.session import CliSession, shortest_path
 
 if TYPE_CHECKING:
@@ -26,10 +26,12 @@ _COLUMNS = (("MEAN", "mean"), ("STD", "std"), ("MEDIAN", "median"), ("IQM", "iqm
 @click.command("eval")
 @checkpoint_argument
 @click.option("--episodes", type=Count(), default=100, show_default=True, help="Episodes to play in each mode.")
-@click.option("--seed", type=Count(0), default=7, show_default=True, help="Decides how every episode begins.")
-@click.option("--deterministic", "mode", flag_value="deterministic", help="Always the best action only.")
-@click.option("--sampled", "mode", flag_value="sampled", help="Actions drawn as in training only.")
-@click.option("--both", "mode", flag_value="both", default=True, help="One after the other.  [default]")
+@click.option(
+    "--seed", type=Count(0, LARGEST_SEED), default=7, show_default=True, help="Decides how every episode begins."
+)
+@click.option("--deterministic", is_flag=True, help="Always the best action only.")
+@click.option("--sampled", is_flag=True, help="Actions drawn as in training only.")
+@click.option("--both", is_flag=True, help="One after the other.  [default]")
 @click.option(
     "--env-id", metavar="E", help="Another environment with the same spaces.", shell_complete=candidates.environments
 )
@@ -42,7 +44,9 @@ def evaluate(
     checkpoint: str,
     episodes: int,
     seed: int,
-    mode: str,
+    deterministic: bool,
+    sampled: bool,
+    both: bool,
     env_id: str | None,
     jobs: int | None,
     record: bool,
@@ -58,8 +62,9 @@ def evaluate(
     from gym_gui.services.checkpoints.registry import TrainingRegistry
     from gym_gui.services.checkpoints.use import tool
 
+    mode = _mode(deterministic=deterministic, sampled=sampled, both=both)
     entry = TrainingRegistry(session.paths).find(checkpoint)
-    words = ["--episodes", str(episodes), "--seed", str(seed), "--mode", mode or "both", "--parent", str(os.getpid())]
+    words = ["--episodes", str(episodes), "--seed", str(seed), "--mode", mode, "--parent", str(os.getpid())]
     words += ["--env-id", env_id] if env_id else []
     words += ["--jobs", str(jobs)] if jobs else []
     words += ["--record", str(new_name(entry, "-clips"))] if record else []
@@ -73,6 +78,13 @@ def evaluate(
     else:
         _tell(entry, result)
     return ExitCode.OK if result["complete"] else ExitCode.INTERRUPTED
+
+
+def _mode(**asked: bool) -> str:
+    chosen = [name for name, wanted in asked.items() if wanted]
+    if len(chosen) > 1:
+        raise click.UsageError("choose one of --deterministic, --sampled and --both")
+    return chosen[0] if chosen else "both"
 
 
 @dataclass
@@ -154,7 +166,7 @@ def _tell(entry: CheckpointEntry, result: dict[str, Any]) -> None:
     took = f"{seconds:.1f} s" if seconds < 10 else fmt.duration(seconds)
     told = f"Took {took}" if result["complete"] else f"Interrupted after {took}"
     kept = f"; kept in {shortest_path(Path(result['file']))}" if result["file"] else "; nothing was measured"
-    click.echo(fmt.dimmed(f"{told}{kept}"))
+    click.echo(fmt.dimmed(fmt.hanging(f"{told}{kept}")))
 
 
 def _row(mode: str, one: dict[str, Any]) -> list[str]:
@@ -167,10 +179,10 @@ def _row(mode: str, one: dict[str, Any]) -> list[str]:
 
 @click.command()
 @checkpoint_argument
-@click.option("--seed", type=Count(0), help="Seed of what is drawn.  [default: a new one]")
+@click.option("--seed", type=Count(0, LARGEST_SEED), help="Seed of what is drawn.  [default: a new one]")
 @click.pass_obj
 def policy(session: CliSession, checkpoint: str, seed: int | None) -> None:
-    """Let a checkpoint answer observations with actions, for programs.
+    """Let a checkpoint choose actions, for programs.
 
     Questions are read from stdin and answered on stdout, one JSON object a line; the reference of the policy process
     says what is in them. Ends with its input. Needs no daemon.

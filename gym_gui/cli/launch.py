@@ -53,6 +53,8 @@ def launch(session: CliSession, plan: RunPlan, how: LaunchOptions) -> int:
     found = None if how.no_preflight else _checked(plan, session)
     if how.dry_run:
         _tell_plan(plan, found, as_json=how.as_json)
+        if not how.as_json and found is not None and _has_unread_flags(plan, session):
+            click.echo("The flags of the script could not be read: it is given what was typed, and nothing is checked.")
         return ExitCode.OK
     run = _submit(session, plan)
     if how.detach:
@@ -66,6 +68,16 @@ def launch(session: CliSession, plan: RunPlan, how: LaunchOptions) -> int:
 def _checked(plan: RunPlan, session: CliSession) -> dict[str, Any] | None:
     with passing_notice("checking the settings…"):
         return check_with_worker(plan, session.paths)
+
+
+def _has_unread_flags(plan: RunPlan, session: CliSession) -> bool:
+    """Whether a script of the user's own takes its flags in a manner that the worker does not know."""
+    if "script" not in plan.worker_config:
+        return False
+    from gym_gui.services.worker_queries import WorkerQueries
+
+    settings, bundle = {"script": plan.worker_config["script"]}, plan.config["metadata"]["worker"].get("bundle")
+    return not WorkerQueries(session.paths).describe_flags(plan.manifest.type, settings, bundle)["flags"]
 
 
 def _submit(session: CliSession, plan: RunPlan) -> pb.Run:

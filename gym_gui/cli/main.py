@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,13 +12,13 @@ from pathlib import Path
 import click
 from click.shell_completion import shell_complete
 
-from gym_gui.cli import control, runs
+from gym_gui.cli import candidates, control, output, runs
 from gym_gui.cli.bundles import bundles
 from gym_gui.cli.checkpoints import checkpoints
 from gym_gui.cli.completion import PROGRAM, VARIABLE, completion
 from gym_gui.cli.daemon import daemon
 from gym_gui.cli.doctor import doctor
-from gym_gui.cli.errors import CliError, ExitCode, report, report_crash, translated, wants_json
+from gym_gui.cli.errors import HOME_OPTION, CliError, ExitCode, report, report_crash, translated, wants_json
 from gym_gui.cli.evaluate import evaluate, policy
 from gym_gui.cli.follow import follow
 from gym_gui.cli.import_checkpoint import import_checkpoint
@@ -33,7 +34,12 @@ from gym_gui.services.trainer import VERSION
 
 
 @click.group(cls=PlainGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--home", metavar="DIR", help="Data root.  [default: MOSAIC_HOME, var/ of a checkout, or ~/.mosaic]")
+@click.option(
+    HOME_OPTION,
+    metavar="DIR",
+    help="Data root.  [default: MOSAIC_HOME, var/ of a checkout, or ~/.mosaic]",
+    shell_complete=candidates.folders,
+)
 @click.version_option(VERSION, prog_name=PROGRAM, message="%(prog)s %(version)s")
 @click.pass_context
 def mosaic(ctx: click.Context, home: str | None) -> None:
@@ -95,16 +101,27 @@ for _command in (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code. Nothing is raised and no traceback is printed."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    as_json = wants_json(words)
+    output.prepare()
     try:
-        code = _run(words)
+        code = _told(words)
         sys.stdout.flush()
         return code
-    except BrokenPipeError:
-        return _pipe_closed()
+    except OSError as error:
+        return output.give_up(error)
+    except KeyboardInterrupt:  # a second one, while the first was told
+        return ExitCode.INTERRUPTED
+
+
+def _told(words: list[str]) -> int:
+    """Run a command line and tell what went wrong in it; the exit code. Raises OSError when that cannot be told."""
+    as_json = wants_json(words)
+    try:
+        return _run(words)
     except (KeyboardInterrupt, click.Abort):
         return report(CliError("interrupted", ExitCode.INTERRUPTED), as_json=as_json)
-    except Exception as error:  # noqa: BLE001 - the last resort: a person gets a sentence, never a traceback
+    except Exception as error:
+        if why := output.failure(error):
+            raise why from error
         known = translated(error)
         if known is not None:
             return report(known, as_json=as_json)
@@ -125,15 +142,8 @@ def _run(words: list[str]) -> int:
 
 def _data_root(words: list[str]) -> Path:
     """Where the command line that failed keeps its data."""
-    given = words.index("--home") + 1 if "--home" in words else len(words)
-    return CliSession.at(words[given] if given < len(words) else None).paths.root
-
-
-def _pipe_closed() -> int:
-    """Whoever read our output has left, as ``head`` does. Python would complain once more when it exits."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return ExitCode.PIPE_CLOSED
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    given = words.index(HOME_OPTION) + 1 if HOME_OPTION in words else len(words)
+    try:
+        return CliSession.at(words[given] if given < len(words) else None).paths.root
+    except CliError:  # that was the failure, or not even it was reached
+        return Path(tempfile.gettempdir())

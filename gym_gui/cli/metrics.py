@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from mosaic_protocol.proto import trainer_pb2 as pb
 
 _CURVE_COLUMNS = 24
+_NARROWER_CURVES = (16, 8)
+_LAST = 1000
+_MOST_PER_CALL = 1_000_000
+"""As many points of a metric as the daemon sends at once."""
 _BARS = "▁▂▃▄▅▆▇█"
 _ASCII_BARS = "_.-=+*%#"
 _GAP = " "
@@ -58,11 +62,13 @@ def _mean(values: Sequence[float]) -> float | None:
 @click.command()
 @run_argument
 @click.option("--tag", "tags", metavar="T", multiple=True, help="Only this metric; may be repeated.")
-@click.option("--last", type=Count(), default=1000, show_default=True, help="The newest N points of each metric.")
+@click.option(
+    "--last", type=Count(), help="The newest N points of each metric.  [default: 1000; everything with --csv]"
+)
 @click.option("--csv", "as_csv", is_flag=True, help="Print every point as tag,step,value,wall_time.")
 @json_option
 @click.pass_obj
-def metrics(session: CliSession, run: str, tags: Sequence[str], last: int, as_csv: bool, as_json: bool) -> None:
+def metrics(session: CliSession, run: str, tags: Sequence[str], last: int | None, as_csv: bool, as_json: bool) -> None:
     """Show the metrics of a run.
 
     For each: the newest value, the mean of the last 100, the extremes and a small curve.
@@ -71,7 +77,10 @@ def metrics(session: CliSession, run: str, tags: Sequence[str], last: int, as_cs
         raise click.UsageError("choose one of --csv and --json")
     with session.client() as client:
         found = client.run(run_id_for(client, run))
-        series = client.metrics(found.run_id, tags, max_points=last)
+        if as_csv and last is None:
+            series = _everything(client, found, tags)
+        else:
+            series = client.metrics(found.run_id, tags, max_points=min(last or _LAST, _MOST_PER_CALL))
         _check_tags(client, found, series)
     if as_json:
         fmt.echo_json({"run_id": found.run_id, "series": [_series_object(one) for one in series]})
@@ -79,6 +88,12 @@ def metrics(session: CliSession, run: str, tags: Sequence[str], last: int, as_cs
         _write_csv(series)
     else:
         _tell(found, series)
+
+
+def _everything(client: TrainerClient, run: pb.Run, tags: Sequence[str]) -> list[pb.MetricSeries]:
+    """Every point. One call for each metric, because an answer has a largest size."""
+    wanted = tags or [one.tag for one in client.metrics(run.run_id, max_points=1)]
+    return [one for tag in wanted for one in client.metrics(run.run_id, [tag], max_points=_MOST_PER_CALL)]
 
 
 def _check_tags(client: TrainerClient, run: pb.Run, series: Sequence[pb.MetricSeries]) -> None:
@@ -110,6 +125,9 @@ def _write_csv(series: Sequence[pb.MetricSeries]) -> None:
             (one.tag, step, value, when)
             for step, value, when in zip(one.steps, one.values, one.wall_times, strict=True)
         )
+        if len(one.values) == _MOST_PER_CALL < one.total_points:
+            older = one.total_points - len(one.values)
+            click.echo(f"mosaic: {older:,} older points of {one.tag} were left out", err=True)
 
 
 def _tell(run: pb.Run, series: Sequence[pb.MetricSeries]) -> None:
@@ -119,7 +137,10 @@ def _tell(run: pb.Run, series: Sequence[pb.MetricSeries]) -> None:
         return
     headers = ["METRIC", "LAST", f"MEAN {RECENT_EPISODES}", "MIN", "MAX", "POINTS", "CURVE"]
     rows = [_row(one) for one in series]
-    click.echo(fmt.table(headers, rows, right=frozenset(headers[1:-1]), give_way="METRIC"))
+    narrower = [("CURVE", _curves(series, columns)) for columns in _NARROWER_CURVES]
+    shorter: list[fmt.Shorter] = [*narrower, ("CURVE", None), ("POINTS", None)]
+    right = frozenset(headers[1:-1])
+    click.echo(fmt.table(headers, rows, right=right, shorter=shorter, give_way="METRIC", in_the_middle=True))
     if any(one.total_points > len(one.values) for one in series):
         newest = max(len(one.values) for one in series)
         click.echo(fmt.dimmed(f"Extremes and curves are of the newest {newest:,} points; --last N takes more."))
@@ -130,13 +151,13 @@ def _row(series: pb.MetricSeries) -> list[str]:
     recent = _mean(series.values[-RECENT_EPISODES:])
     numbers = [series.values[-1], recent, min(known, default=None), max(known, default=None)]
     shown = [fmt.MISSING if number is None else fmt.quantity(number) for number in numbers]
-    return [fmt.one_line(series.tag), *shown, f"{series.total_points:,}", sparkline(series.values, bars=_bars())]
+    return [fmt.one_line(series.tag), *shown, f"{series.total_points:,}", *_curves([series], _CURVE_COLUMNS)]
+
+
+def _curves(series: Sequence[pb.MetricSeries], columns: int) -> list[str]:
+    return [sparkline(one.values, columns, _bars()) for one in series]
 
 
 def _bars() -> str:
     """Blocks where stdout can write them."""
-    try:
-        _BARS.encode(sys.stdout.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return _ASCII_BARS
-    return _BARS
+    return _BARS if fmt.can_write(_BARS) else _ASCII_BARS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any, ClassVar, NoReturn, TypeVar
 
 import click
@@ -13,6 +14,9 @@ from gym_gui.cli import candidates
 from gym_gui.cli.errors import CliError, ExitCode
 from gym_gui.cli.run_view import OUTCOME_WORDS, STATE_WORDS
 from mosaic_protocol.states import RunState
+
+LARGEST_SEED = 2**32 - 1
+"""What every random generator takes."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,23 +45,45 @@ class Count(click.ParamType[int]):
     _FORM = re.compile(r"([+-]?[0-9][0-9_,]*(?:\.[0-9]+)?(?:e\+?[0-9]{1,2})?)([kM]?)", re.IGNORECASE)
     _UNITS: ClassVar = {"": 1, "k": 1000, "m": 1_000_000}
 
-    def __init__(self, least: int = 1) -> None:
-        self._least = least
+    def __init__(self, least: int = 1, most: int = 2**31 - 1) -> None:
+        self._least, self._most = least, most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        found = self._FORM.fullmatch(value.strip())
-        number = float(found[1].replace("_", "").replace(",", "")) * self._UNITS[found[2].lower()] if found else 0.5
-        if number != int(number):
+        number = self._read(value.strip())
+        if number is None:
             self._refuse(f"must be a whole number, got {value[:60]!r}", param)
         if number < self._least:
-            self._refuse(f"must be at least {self._least}, got {value}", param)
-        return int(number)
+            self._refuse(f"must be at least {self._least}, got {value[:60]}", param)
+        if number > self._most:
+            self._refuse(f"must be at most {self._most:,}, got {value[:60]}", param)
+        return number
+
+    def _read(self, text: str) -> int | None:
+        """Exact, however large; None for what is no whole number."""
+        found = self._FORM.fullmatch(text)
+        if found is None:
+            return None
+        number = Fraction(found[1].replace("_", "").replace(",", "")) * self._UNITS[found[2].lower()]
+        return int(number) if number.denominator == 1 else None
 
     def _refuse(self, sentence: str, param: click.Parameter | None) -> NoReturn:
         option = param.opts[-1] if param is not None else "the number"
         raise CliError(f"{option} {sentence}", ExitCode.REFUSED)
+
+
+class Minutes(click.ParamType[float]):
+    """A time, as a number of minutes that may have a fraction."""
+
+    name = "m"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return float(value)
+        except ValueError:
+            option = param.opts[-1] if param is not None else "the time"
+            raise CliError(f"{option} must be a number of minutes, got {value[:60]!r}", ExitCode.REFUSED) from None
 
 
 class Word(click.ParamType[tuple[str, ...]]):
@@ -110,6 +136,16 @@ class PlainGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """An error that click does not say the place of was made by the command that was to begin."""
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            begun = self.commands.get(ctx.invoked_subcommand or "")
+            if error.ctx is None and begun is not None:
+                error.ctx = click.Context(begun, parent=ctx, info_name=ctx.invoked_subcommand)
+            raise
 
 
 def help_when_alone(ctx: click.Context) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gym_gui.cli.errors import CliError, ExitCode
 from gym_gui.cli.run_plan import RunPlan
-from gym_gui.services.worker_tools import ToolFailedError, ToolRefusedError
+from gym_gui.services.worker_tools import ToolFailedError, ToolMissingError, ToolRefusedError
 from mosaic_protocol.paths import MosaicPaths
 
 if TYPE_CHECKING:
@@ -27,19 +27,17 @@ def check_with_worker(plan: RunPlan, paths: MosaicPaths) -> dict[str, Any] | Non
         file = Path(folder) / "worker.json"
         file.write_text(json.dumps(plan.worker_config))
         words = ["--config", str(file), "--dry-run", "--emit-summary"]
-        return ask_worker(plan.manifest, paths, words, plan.config["metadata"]["worker"].get("bundle"))
+        return _ask(plan.manifest, paths, words, plan.config["metadata"]["worker"].get("bundle"))
 
 
-def ask_worker(manifest: WorkerManifest, paths: MosaicPaths, words: list[str], bundle: str | None) -> dict[str, Any]:
-    """What the worker's module answers to a question, in JSON. ``bundle``: where its script would run.
-
-    Raises :class:`CliError`: REFUSED with the worker's own sentence, FAILED when it could not be asked.
-    """
+def _ask(manifest: WorkerManifest, paths: MosaicPaths, words: list[str], bundle: str | None) -> dict[str, Any]:
     from gym_gui.services.worker_queries import WorkerQueries
 
     try:
         return WorkerQueries(paths).ask(manifest, words, bundle)
     except ToolRefusedError as error:
         raise CliError(str(error), ExitCode.REFUSED) from error
+    except ToolMissingError as error:  # the run would lack it as well
+        raise CliError(str(error), ExitCode.FAILED) from error
     except ToolFailedError as error:
         raise CliError(f"{error}; --no-preflight skips this check", ExitCode.FAILED) from error

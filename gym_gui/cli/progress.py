@@ -57,6 +57,8 @@ class Part:
 def progress_parts(run: pb.Run, pace: Pace, waited: float) -> list[Part]:
     """The parts in the order in which they are shown. ``waited`` is how long the run exists."""
     word = state_word(run)
+    if run.reason and run.state in (RunState.INIT, RunState.HSHK):  # what it waits for beside its turn
+        return [Part(word), Part(fmt.one_line(run.reason), 1)]
     if run.state == RunState.INIT:
         place = f"{fmt.ordinal(run.queue_position)} in line" if run.queue_position else "about to start"
         return [Part(f"{word}, {place}"), Part(f"waiting {fmt.duration(waited)}", 1)]

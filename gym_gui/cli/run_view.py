@@ -40,6 +40,18 @@ def steps_text(run: pb.Run) -> str:
     return f"{run.last_step:,}/{run.total_steps:,} ({percent(run)}%)"
 
 
+def short_steps_text(run: pb.Run) -> str:
+    """``12.8k/50k (25%)``."""
+    if not run.total_steps or run.last_step >= run.total_steps:
+        return fmt.compact(run.last_step) if run.last_step else steps_text(run)
+    return f"{fmt.compact(run.last_step)}/{fmt.compact(run.total_steps)} ({percent(run)}%)"
+
+
+def share_text(run: pb.Run) -> str:
+    """``25%``, or the steps where nobody knows of how many."""
+    return f"{percent(run)}%" if run.total_steps else short_steps_text(run)
+
+
 def resources_text(held: pb.Resources) -> str:
     parts = [fmt.counted(held.cpus, "CPU"), fmt.counted(held.gpus, "GPU")]
     if held.memory_mb:

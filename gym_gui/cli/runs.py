@@ -157,7 +157,11 @@ def _listing_text(found: _Found, listing: _Listing, page: int) -> str:
         return _nothing_to_list(found.total, listing)
     headers = ["ID", "NAME", "STATE", "STEPS", "RETURN", "TRAINED", "SUBMITTED"]
     rows = [_row(run) for run in found.runs]
-    text = fmt.table(headers, rows, right=frozenset({"STEPS", "RETURN", "TRAINED"}), give_way="NAME")
+    right = frozenset({"STEPS", "RETURN", "TRAINED"})
+    short = [run_view.short_steps_text(run) for run in found.runs]
+    shares = [run_view.share_text(run) for run in found.runs]
+    shorter: list[fmt.Shorter] = [("STEPS", short), ("STEPS", shares), ("TRAINED", None)]
+    text = fmt.table(headers, rows, right=right, shorter=shorter, give_way="NAME", in_the_middle=True)
     if len(found.runs) == found.total:
         return text
     more = f"; --page {page + 1} shows more, --all everything" if found.has_more else ""

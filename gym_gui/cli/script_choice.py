@@ -24,9 +24,24 @@ F = TypeVar("F", bound=Callable[..., Any])
 def script_options(function: F) -> F:
     """The options that say which script, for every command that is about one."""
     for option in (
-        click.option("--bundle", metavar="B", help="Run the script in this bundle's environment."),
-        click.option("--script", metavar="FILE", help="A training script of your own instead of ALGO."),
-        click.option("--cleanrl-path", metavar="DIR", help="Upstream's script from this CleanRL checkout."),
+        click.option(
+            "--bundle",
+            metavar="B",
+            help="Run the script in this bundle's environment.",
+            shell_complete=candidates.bundles,
+        ),
+        click.option(
+            "--script",
+            metavar="FILE",
+            help="A training script of your own instead of ALGO.",
+            shell_complete=candidates.files,
+        ),
+        click.option(
+            "--cleanrl-path",
+            metavar="DIR",
+            help="Upstream's script from this CleanRL checkout.",
+            shell_complete=candidates.folders,
+        ),
         click.option("--upstream", is_flag=True, help="Upstream CleanRL's script of ALGO, unmodified, not ours."),
         click.option("--worker", metavar="W", help="Which of several workers.", shell_complete=candidates.worker_types),
     ):
@@ -94,7 +109,9 @@ def _require_one_script(choice: ScriptChoice) -> None:
     if choice.script and (choice.algo or choice.upstream or choice.cleanrl_path):
         raise CliError("--script names the script: leave out the algorithm and where it is from", ExitCode.REFUSED)
     if not choice.script and not choice.algo:
-        raise CliError("missing argument 'ALGO'. See `mosaic train --help`.", ExitCode.REFUSED)
+        ctx = click.get_current_context(silent=True)
+        command = ctx.command_path if ctx is not None else "mosaic train"
+        raise CliError(f"missing argument 'ALGO'. See `{command} --help`.", ExitCode.REFUSED)
     if choice.algo.startswith("-"):
         raise CliError("name the algorithm first, as in `mosaic train ppo --env-id CartPole-v1`", ExitCode.REFUSED)
 
@@ -120,7 +137,7 @@ def _unknown_algorithm(algo: str, asked: list[WorkerManifest], worker: str | Non
     known = sorted({name for manifest in asked for name in manifest.algorithms})
     where = f" in the worker {worker!r}" if worker is not None else ""
     near = nearest(algo, known)
-    hint = f"; did you mean {near!r}?" if near else ";"
+    hint = f"; did you mean {near!r}?" if near else "."
     if not known:
         return f"there is no algorithm {algo[:60]!r}{where}; it offers none"
     return f"there is no algorithm {algo[:60]!r}{where}{hint} Choose from: {', '.join(known)}."

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +10,6 @@ from gym_gui.cli import candidates
 from gym_gui.cli import format as fmt
 from gym_gui.cli.errors import CliError
 from gym_gui.cli.options import json_option
-from gym_gui.cli.preflight import ask_worker
 from gym_gui.cli.script_choice import ScriptChoice, choose_worker, script_options
 from gym_gui.cli.session import CliSession
 
@@ -24,15 +20,12 @@ _NAMES = {"warm_start": "warm start"}
 
 
 def describe_script(choice: ScriptChoice, paths: MosaicPaths) -> dict[str, Any]:
-    """``{algo, script, flags: […], capabilities: {…}}``. Raises :class:`CliError`."""
+    """``{algo, script, flags: […], capabilities: {…}}``. Raises :class:`CliError` and :class:`ToolError`."""
+    from gym_gui.services.worker_queries import WorkerQueries
     from mosaic_protocol.worker_manifest import discover
 
     manifest = choose_worker(discover(), choice)
-    with tempfile.TemporaryDirectory(prefix="mosaic-flags-") as folder:
-        file = Path(folder) / "worker.json"
-        file.write_text(json.dumps(choice.settings()))
-        words = ["--config", str(file), "--describe-flags"]
-        return ask_worker(manifest, paths, words, choice.environment)
+    return WorkerQueries(paths).describe_flags(manifest.type, choice.settings(), choice.environment)
 
 
 def flags_text(told: dict[str, Any]) -> str:
@@ -72,10 +65,13 @@ class ScriptHelpCommand(click.Command):
         choice = self._choice(ctx)
         if choice is None:
             return text
+        from gym_gui.services.worker_tools import ToolError
+
         try:
             return f"{text}\n\n{flags_text(describe_script(choice, ctx.obj.paths))}"
-        except CliError as error:
-            return f"{text}\n\n{error}"
+        except (CliError, ToolError) as error:
+            sentence = str(error)
+            return f"{text}\n\n{sentence[:1].upper()}{sentence[1:].removesuffix('.')}."
 
     def _choice(self, ctx: click.Context) -> ScriptChoice | None:
         """The script as far as it was named; None when it was not."""

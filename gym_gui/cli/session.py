@@ -36,7 +36,13 @@ class CliSession:
 
     @classmethod
     def at(cls, home: str | None) -> CliSession:
-        return cls(MosaicPaths(Path(home).expanduser().absolute() if home else default_root()))
+        """Raises :class:`CliError` for a folder of a user who does not exist."""
+        try:
+            return cls(MosaicPaths(Path(home).expanduser().absolute() if home else default_root()))
+        except RuntimeError:
+            named = f"--home {home}" if home else f"MOSAIC_HOME={os.environ.get('MOSAIC_HOME', '')}"
+            sentence = f"{named} names the home of a user who is not known here: give the whole path"
+            raise CliError(sentence, ExitCode.REFUSED) from None
 
     @contextmanager
     def client(self) -> Iterator[TrainerClient]:
@@ -87,12 +93,24 @@ def run_id_for(client: TrainerClient, reference: str, *, deleted: bool = False) 
     ``deleted`` makes the newest run mean the newest one in the trash.
     """
     if reference != NEWEST:
-        return reference
+        return _as_text(reference)
     newest = _newest_deleted(client) if deleted else next(iter(client.runs(size=1).runs), None)
     if newest is None:
-        missing = "there is nothing in the trash" if deleted else "there are no runs yet"
-        raise CliError(f"{missing}: `mosaic runs` lists what there is", ExitCode.NO_SUCH_RUN)
+        start = f"start one with `{program()} train ppo --env-id CartPole-v1`"
+        trash = f"`{program()} runs --deleted` lists deleted runs until they are gone for good"
+        sentence = f"there is nothing in the trash: {trash}" if deleted else f"there are no runs yet: {start}"
+        raise CliError(sentence, ExitCode.NO_SUCH_RUN)
     return newest.run_id
+
+
+def _as_text(reference: str) -> str:
+    """Runs have names that are text; bytes that are none name no run."""
+    try:
+        reference.encode()
+    except UnicodeEncodeError:
+        sentence = f"no run is called {reference[:60]!r}: `mosaic runs` lists them"
+        raise CliError(sentence, ExitCode.NO_SUCH_RUN) from None
+    return reference
 
 
 def _newest_deleted(client: TrainerClient) -> pb.Run | None:

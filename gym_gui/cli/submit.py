@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import IO
+import sys
+from pathlib import Path
 
 import click
 
@@ -12,13 +13,15 @@ from gym_gui.cli.launch import LaunchOptions, launch, launch_options
 from gym_gui.cli.run_plan import RunPlan
 from gym_gui.cli.session import CliSession
 
+_STDIN = Path("-")
+
 
 @click.command()
-@click.argument("file", metavar="FILE", type=click.File("rb"))
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True))
 @launch_options
 @click.pass_obj
 def submit(
-    session: CliSession, file: IO[bytes], detach: bool, dry_run: bool, no_preflight: bool, summary: bool, as_json: bool
+    session: CliSession, file: Path, detach: bool, dry_run: bool, no_preflight: bool, summary: bool, as_json: bool
 ) -> int:
     """Submit a run config and follow the run.
 
@@ -29,14 +32,43 @@ def submit(
     return launch(session, plan, LaunchOptions(detach, dry_run, no_preflight, summary, as_json))
 
 
-def _plan_in(file: IO[bytes]) -> RunPlan:
+def _plan_in(file: Path) -> RunPlan:
     from gym_gui.services.trainer.validation.train_config import validate_train_run_config
     from mosaic_protocol.run_config import RunConfigError, to_json
     from mosaic_protocol.worker_manifest import discover
 
-    workers = discover().workers
+    text, workers = _content(file), discover().workers
     try:
-        config = validate_train_run_config(file.read(), known_workers=workers)
+        config = validate_train_run_config(text, known_workers=workers)
     except RunConfigError as error:
-        raise CliError(f"{file.name}: {error}", ExitCode.REFUSED) from error
+        problems = _what_it_is_instead(text) or "; ".join(str(error).splitlines())
+        raise CliError(f"{_called(file)}: {problems}", ExitCode.REFUSED) from error
     return RunPlan(workers[config.worker.type], json.loads(to_json(config)))
+
+
+def _called(file: Path) -> str:
+    return "standard input" if file == _STDIN else str(file)
+
+
+def _content(file: Path) -> bytes:
+    if file == _STDIN:
+        return sys.stdin.buffer.read()
+    if file.is_dir():
+        raise CliError(f"{file} is a folder, not a file", ExitCode.REFUSED)
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        raise CliError(f"there is no file {file}", ExitCode.REFUSED) from None
+    except OSError as error:
+        raise CliError(f"{file} cannot be read: {error.strerror}", ExitCode.REFUSED) from error
+
+
+def _what_it_is_instead(text: bytes) -> str:
+    """Whether somebody took the run for its config."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(content, dict) or not {"run_id", "config"} <= content.keys():
+        return ""
+    return "this is what `mosaic show --json` prints; `mosaic show RUN --config` prints what can be submitted"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,7 +78,7 @@ def _speed(run: pb.Run) -> str:
 
 
 def _folder(run: pb.Run) -> list[tuple[str, str]]:
-    return [("files", shortest_path(Path(run.run_dir)))] if run.started_at else []
+    return [("files", shlex.quote(shortest_path(Path(run.run_dir))))] if run.started_at else []
 
 
 def products(run: pb.Run) -> list[tuple[str, str]]:
@@ -87,8 +88,8 @@ def products(run: pb.Run) -> list[tuple[str, str]]:
     tensorboard = manifest.get("tensorboard_dir")
     checkpoints = manifest.get("checkpoints") or []
     return [
-        ("TensorBoard", shortest_path(folder / tensorboard) if tensorboard else ""),
-        ("checkpoint", shortest_path(folder / checkpoints[-1]) if checkpoints else ""),
+        ("TensorBoard", shlex.quote(shortest_path(folder / tensorboard)) if tensorboard else ""),
+        ("checkpoint", shlex.quote(shortest_path(folder / checkpoints[-1])) if checkpoints else ""),
     ]
 
 
@@ -110,7 +111,7 @@ def _tensorboard_command(run: pb.Run) -> str:
     beside_us = Path(sys.executable).with_name("tensorboard")
     if not folder.is_dir() or not beside_us.is_file():
         return f"{program()} show {run_view.short_id(run.run_id)}"
-    return f"{shortest_path(beside_us)} --logdir {shortest_path(folder)}"
+    return shlex.join([shortest_path(beside_us), "--logdir", shortest_path(folder)])
 
 
 def _longer_run(run: pb.Run, mosaic: str) -> str:

@@ -9,15 +9,25 @@ import click
 
 from gym_gui.cli import candidates
 from gym_gui.cli.launch import LaunchOptions, launch, launch_options
-from gym_gui.cli.options import Count
+from gym_gui.cli.options import LARGEST_SEED, Count, Minutes
+from gym_gui.cli.own_options import misspelt_options_told, require_values
 from gym_gui.cli.run_plan import RunPlan, TrainRequest, make_plan
 from gym_gui.cli.script_choice import script_options
 from gym_gui.cli.script_help import ScriptHelpCommand
 from gym_gui.cli.session import CliSession
 
 
+class _TrainCommand(ScriptHelpCommand):
+    """Leaves options that it does not know to the script, and so has to look for those that were meant for itself."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        rest = super().parse_args(ctx, args)
+        require_values(ctx)
+        return rest
+
+
 @click.command(
-    cls=ScriptHelpCommand,
+    cls=_TrainCommand,
     context_settings={"ignore_unknown_options": True, "allow_extra_args": False},
     options_metavar="--env-id E [OPTIONS]",
     epilog="Flags that are not listed here go to the training script: --num-envs 8 --learning-rate 3e-4 "
@@ -27,14 +37,14 @@ from gym_gui.cli.session import CliSession
 @click.argument("algo", required=False, default="", shell_complete=candidates.algorithms)
 @click.argument("script_flags", metavar="[SCRIPT FLAGS]", nargs=-1, type=click.UNPROCESSED)
 @click.option("--env-id", metavar="E", help="The environment to train on.", shell_complete=candidates.environments)
-@click.option("--seed", type=Count(0), default=1, show_default=True, help="Seed of everything random.")
-@click.option("--total-timesteps", type=Count(), help="Environment steps to train for.  [default: the script's]")
+@click.option("--seed", type=Count(0, LARGEST_SEED), default=1, show_default=True, help="Seed of everything random.")
+@click.option("--total-timesteps", type=Count(most=10**12), help="Environment steps.  [default: the script's]")
 @script_options
 @click.option("--run-name", metavar="NAME", help="What to call the run.  [default: ALGO-ENV-sSEED]")
 @click.option("--cpus", type=Count(), default=1, show_default=True, help="CPU cores to reserve.")
 @click.option("--gpus", type=Count(0), default=0, show_default=True, help="GPUs the run cannot do without.")
 @click.option("--memory-mb", type=Count(0), default=0, help="Memory to reserve.  [default: none]")
-@click.option("--max-wallclock-minutes", type=float, metavar="M", help="End the run as timed out after this long.")
+@click.option("--max-wallclock-minutes", type=Minutes(), metavar="M", help="End the run as timed out after this long.")
 @click.option("--notes", metavar="TEXT", default="", help="Free text to keep with the run.")
 @click.option("--tag", "tags", metavar="T", multiple=True, help="A short text to find the run by; may be repeated.")
 @click.option("--extra", "extras", metavar="NAME=VALUE", multiple=True, help="A setting of the worker's; repeatable.")
@@ -61,7 +71,8 @@ def train(
     """
     plan = _plan(TrainRequest(**request, tensorboard=not no_tensorboard, checkpoints=not no_checkpoints))
     _place_checkpoints(plan, session)
-    return launch(session, plan, LaunchOptions(detach, dry_run, no_preflight, summary, as_json))
+    with misspelt_options_told():
+        return launch(session, plan, LaunchOptions(detach, dry_run, no_preflight, summary, as_json))
 
 
 def _plan(request: TrainRequest) -> RunPlan:

@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import click
-
 from gym_gui.cli import format as fmt
 from gym_gui.cli.session import CliSession, program
 
@@ -74,7 +72,7 @@ class Watch:
             else:
                 return f"{self._last}\n{fmt.dimmed('Ctrl-C ends this list, not the runs.')}"
         away = f"trainer daemon away, waiting… (`{program()} daemon start` brings it back)"
-        return f"{self._last}\n{click.style(away, fg='yellow')}" if self._last else away
+        return f"{self._last}\n{fmt.painted(away, 'warn')}" if self._last else away
 
     def _drop_client(self) -> None:
         if self._client is not None:

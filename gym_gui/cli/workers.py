@@ -52,17 +52,18 @@ def _worker_object(worker: pb.WorkerInfo) -> dict[str, Any]:
 def _described(worker: pb.WorkerInfo) -> str:
     manifest = json.loads(worker.manifest_json)
     status = fmt.painted("ready") if worker.ready else fmt.painted("not ready", "warn")
-    lines = [f"{worker.type} {worker.version}, {status}: {worker.summary}"]
+    lines = [fmt.hanging(f"{worker.type} {worker.version}, {status}: {worker.summary}", after="  ")]
     if not worker.ready:
-        lines.append(f"  {worker.readiness}")
+        lines.append(f"  {fmt.hanging(worker.readiness, 2)}")
     can = [name.replace("_", " ") for name, offered in manifest["capabilities"].items() if offered is True]
     if can:
-        lines.append(f"  Can: {', '.join(can)}.")
-    entries = [(name, _advertised(name, algorithm)) for name, algorithm in manifest["algorithms"].items()]
-    return "\n".join([*lines, fmt.pairs(entries)] if entries else lines)
+        lines.append("  " + fmt.hanging(f"Can: {', '.join(can)}.", 2))
+    return "\n".join([*lines, *(_advertised(name, algorithm) for name, algorithm in manifest["algorithms"].items())])
 
 
 def _advertised(name: str, algorithm: dict[str, Any]) -> str:
-    example = algorithm.get("example_env")
-    tried = f"\n{program()} train {name} --env-id {example}" if example else ""
-    return f"{algorithm['summary']}{tried}"
+    """A command stays on one line, so that it can be copied from a terminal."""
+    lines = [f"  {name}", f"    {fmt.dimmed(fmt.hanging(algorithm['summary'], 4))}"]
+    if example := algorithm.get("example_env"):
+        lines.append(f"    {program()} train {name} --env-id {example}")
+    return "\n".join(lines)

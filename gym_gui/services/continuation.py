@@ -25,7 +25,7 @@ def continued(run: pb.Run) -> dict[str, Any]:
     Reads the run's manifest and the workers' ones: not for a thread that must not wait.
     """
     if run.outcome == Outcome.COMPLETED:
-        raise _refusal(run, "it completed: start a new run, or give this one's checkpoint to --warm-start")
+        raise _refusal(run, f"it completed: {_instead(run)}")
     _require_capability(run)
     checkpoint = _newest_checkpoint(run)
     config: dict[str, Any] = json.loads(run.config_json)
@@ -36,9 +36,17 @@ def continued(run: pb.Run) -> dict[str, Any]:
     return config
 
 
+def _instead(run: pb.Run) -> str:
+    return "start a new run" + (", or give this one's checkpoint to --warm-start" if _checkpoints(run) else "")
+
+
+def _checkpoints(run: pb.Run) -> list[Any]:
+    """As the run's manifest names them; the names sort by step."""
+    return read_manifest(RunPaths(Path(run.run_dir))).get("checkpoints") or []
+
+
 def _newest_checkpoint(run: pb.Run) -> str:
-    """As the run's manifest names it; the names sort by step."""
-    found = read_manifest(RunPaths(Path(run.run_dir))).get("checkpoints") or []
+    found = _checkpoints(run)
     if not found:
         raise _refusal(run, "it left no checkpoint: start it anew")
     return str(found[-1])

@@ -75,6 +75,17 @@ def quantity(value: float) -> str:
     return f"{value:.3g}"
 
 
+def compact(number: int) -> str:
+    """A count in four or five characters: ``950``, ``132k``, ``1.5M``."""
+    amount, unit = float(number), ""
+    for larger in ("k", "M", "G", "T"):
+        if amount < 999.5:
+            break
+        amount, unit = amount / 1000, larger
+    digits = f"{amount:.1f}" if unit and amount < 99.95 else f"{amount:.0f}"
+    return f"{digits.removesuffix('.0')}{unit}"
+
+
 def size(count: int) -> str:
     """Bytes in words: ``940 B``, ``1.2 MB``."""
     amount = float(count)

@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from gym_gui.services import environment_probe
-from gym_gui.services.worker_tools import ToolError, ToolFailedError, ToolRefusedError, environment, interpreter
+from gym_gui.services.worker_tools import (
+    ToolError,
+    ToolFailedError,
+    ToolMissingError,
+    ToolRefusedError,
+    environment,
+    interpreter,
+)
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.suggest import did_you_mean
 from mosaic_protocol.worker_manifest import WorkerManifest, discover
@@ -23,6 +30,7 @@ SCHEMA_FILE = "config.schema.json"
 """A worker offers the JSON schema of its config in a file of this name beside its manifest."""
 _SCRIPT_PYTHON = "MOSAIC_SCRIPT_PYTHON"
 """Where the dispatcher, too, tells a worker which Python its script runs in."""
+_DESCRIBE = "--describe-flags"
 _REFUSED_STATUS = 2
 _MOST_SCHEMA_BYTES = 256 * 1024
 
@@ -77,7 +85,15 @@ class WorkerQueries:
 
     def describe_flags(self, worker_type: str, settings: Mapping[str, Any], bundle: str | None) -> dict[str, Any]:
         """``{algo, script, flags: […], capabilities: {…}}`` of the script that the settings name."""
-        return self._ask_about(self.manifest(worker_type), settings, ["--describe-flags"], bundle)
+        try:
+            told = self._ask_about(self.manifest(worker_type), settings, [_DESCRIBE], bundle)
+        except ToolRefusedError as error:
+            if _DESCRIBE in str(error):  # it does not know the question
+                raise _cannot_describe(worker_type) from error
+            raise
+        if not {"script", "flags", "capabilities"} <= told.keys():
+            raise _cannot_describe(worker_type)
+        return told
 
     def environments(self, worker_type: str) -> list[EnvironmentFamily]:
         """What can be trained on where the worker runs, and what could be."""
@@ -137,7 +153,7 @@ class WorkerQueries:
             raise ToolRefusedError(f"there is no bundle {bundle[:60]!r}{did_you_mean(bundle, names)}")
         found = known.preflight(bundle)
         if found.python is None:
-            raise ToolFailedError(found.advice)
+            raise ToolMissingError(found.advice)
         return found.python
 
     def _run(self, command: list[str], surroundings: dict[str, str], manifest: WorkerManifest) -> dict[str, Any]:
@@ -175,6 +191,10 @@ class WorkerQueries:
                 raise ToolFailedError(f"cannot start {command[0]}: {error.strerror}") from error
             self._asked.add(process)
             return process
+
+
+def _cannot_describe(worker_type: str) -> ToolRefusedError:
+    return ToolRefusedError(f"the worker {worker_type!r} does not tell the flags of its scripts")
 
 
 def _worker_part(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -40,6 +40,10 @@ class ToolFailedError(ToolError):
     """It could not be started, or it broke."""
 
 
+class ToolMissingError(ToolFailedError):
+    """What it needs is not installed; the sentence says how to install it."""
+
+
 def interpreter(manifest: WorkerManifest, paths: MosaicPaths) -> Path:
     """The Python that has what the worker needs, as the dispatcher will choose it. Raises ToolFailedError."""
     if not manifest.bundle:
@@ -49,7 +53,7 @@ def interpreter(manifest: WorkerManifest, paths: MosaicPaths) -> Path:
 
     found = BundleManager(paths, requirement_dirs(discover().workers.values())).preflight(manifest.bundle)
     if found.python is None:
-        raise ToolFailedError(found.advice)
+        raise ToolMissingError(found.advice)
     return found.python
 
 

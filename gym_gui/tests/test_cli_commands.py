@@ -186,7 +186,8 @@ def test_a_run_is_named_by_id_end_name_or_last(mosaic: CommandLine) -> None:
 
 def test_a_run_that_does_not_exist_has_its_own_exit_code(mosaic: CommandLine) -> None:
     for command in ("show", "logs", "metrics", "cancel", "pause", "resume", "delete", "restore", "follow"):
-        for reference, part in (("nosuch", "no run is called 'nosuch'"), ("last", "`mosaic runs` lists")):
+        none = "`mosaic runs --deleted` lists" if command == "restore" else "start one with `mosaic train ppo"
+        for reference, part in (("nosuch", "no run is called 'nosuch'"), ("last", none)):
             answer = mosaic(command, reference)
             assert answer.code == ExitCode.NO_SUCH_RUN, answer
             assert part in answer.err
@@ -299,7 +300,7 @@ def test_a_live_run_is_not_deleted(mosaic: CommandLine) -> None:
 def test_workers_are_listed_with_their_algorithms(mosaic: CommandLine) -> None:
     answer = mosaic("workers")
     assert "toy 1.0.0, ready: Counts steps" in answer.out
-    assert "count  Counts to the number" in answer.out
+    assert "  count\n    Counts to the number" in answer.out
     (toy,) = [worker for worker in mosaic("workers", "--json").json["workers"] if worker["type"] == "toy"]
     assert toy["ready"] is True
     assert "count" in toy["manifest"]["algorithms"]
@@ -389,3 +390,26 @@ def test_a_daemon_that_holds_the_lock_and_does_not_answer_is_told_from_none(
         answer = mosaic("daemon", "status", "--json")
     assert answer.code == ExitCode.DAEMON_AWAY
     assert answer.json == {"running": True, "answers": False, "home": str(prepared.paths.root)}
+
+
+def test_csv_holds_every_point_unless_the_newest_were_asked_for(mosaic: CommandLine) -> None:
+    run_id = quick(mosaic, "--total-timesteps", "1100")
+    told = mosaic("metrics", run_id, "--json").json["series"]
+    assert max(len(one["values"]) for one in told) == 1000 < max(one["total_points"] for one in told)
+    assert len(mosaic("metrics", run_id, "--csv").out.splitlines()) == 1 + sum(one["total_points"] for one in told)
+    tag = told[0]["tag"]
+    assert len(mosaic("metrics", run_id, "--csv", "--last", "7", "--tag", tag).out.splitlines()) == 8
+
+
+def test_a_completed_run_without_checkpoints_is_not_told_to_use_one(mosaic: CommandLine) -> None:
+    run_id = quick(mosaic, "--no-checkpoints")
+    assert mosaic("resume", run_id).err.endswith("cannot go on: it completed: start a new run\n")
+    told = mosaic("eval", run_id).err
+    assert "yet" not in told and "unless --no-checkpoints was given" in told
+
+
+def test_runs_of_one_name_are_told_apart_as_the_listing_shows_them(mosaic: CommandLine) -> None:
+    twins = [quick(mosaic, "--run-name", "twin") for _ in range(2)]
+    answer = mosaic("show", "twin")
+    assert answer.code == ExitCode.NO_SUCH_RUN
+    assert all(f"{run_id[-6:]} (twin)" in answer.err and run_id not in answer.err for run_id in twins)

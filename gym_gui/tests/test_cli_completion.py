@@ -15,13 +15,22 @@ from gym_gui.tests.support.daemon_process import DaemonProcess
 
 def offered(mosaic: CommandLine, line: str) -> list[str]:
     """What bash would offer at the end of a line."""
+    return [item.partition(",")[2] for item in _items(mosaic, line)]
+
+
+def kinds(mosaic: CommandLine, line: str) -> list[str]:
+    """Of which kind that is: plain words, or what bash finds itself."""
+    return [item.partition(",")[0] for item in _items(mosaic, line)]
+
+
+def _items(mosaic: CommandLine, line: str) -> list[str]:
     words = line.split(" ")
     settings = {"_MOSAIC_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
     plain = CommandLine(Path(mosaic.environment["MOSAIC_HOME"]), mosaic.environment)
     plain.environment |= settings
     answer = plain()
     assert (answer.code, answer.err) == (0, "")
-    return [item.partition(",")[2] for item in answer.out.splitlines() if item]
+    return [item for item in answer.out.splitlines() if item]
 
 
 @pytest.fixture
@@ -68,6 +77,28 @@ def test_runs_complete_by_the_end_of_their_id_or_by_name(daemon: DaemonProcess) 
     assert offered(mosaic, "mosaic pause runn") == ["runner"]
     assert offered(mosaic, "mosaic pause twi") == []
     assert offered(mosaic, f"mosaic --home {daemon.paths.root} show walk") == ["walker"]
+
+
+def test_a_name_that_a_shell_would_split_is_completed_to_the_id(daemon: DaemonProcess) -> None:
+    mosaic = CommandLine(daemon.paths.root, daemon.env)
+    run_id = daemon.submit(name="mein Lauf ä 😀", total_timesteps=1)
+    assert offered(mosaic, "mosaic show me") == [run_id[-6:]]
+
+
+def test_only_deleted_runs_can_be_restored(daemon: DaemonProcess) -> None:
+    mosaic = CommandLine(daemon.paths.root, daemon.env)
+    kept, deleted = (daemon.submit(total_timesteps=1) for _ in range(2))
+    for run_id in (kept, deleted):
+        daemon.wait_over(run_id)
+    daemon.client.delete(deleted)
+    assert offered(mosaic, "mosaic restore ") == ["last", deleted[-6:]]
+
+
+def test_paths_are_left_to_the_shell_and_bundles_complete(mosaic: CommandLine) -> None:
+    assert kinds(mosaic, "mosaic train --script ./x") == ["file"]
+    assert kinds(mosaic, "mosaic train ppo --cleanrl-path ./x") == ["dir"]
+    assert kinds(mosaic, "mosaic --home ./x") == ["dir"]
+    assert offered(mosaic, "mosaic train ppo --bundle ba") == ["base"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from gym_gui.cli import bundles as bundles_module
 from gym_gui.cli import doctor as doctor_module
 from gym_gui.cli.errors import ExitCode, code_for_outcome, translated, wants_json
+from gym_gui.services.trainer.bundles import BundleInfo
 from gym_gui.services.trainer.client import ClientError
 from gym_gui.services.trainer.errors import RefusedError, WorldError
 from gym_gui.tests.support.command_line import CommandLine
@@ -63,6 +65,24 @@ def test_a_bug_is_not_taken_for_an_expected_failure() -> None:
         (["runs", "--state", "failed"], "'failed' is no state: use --outcome failed"),
         (["runs", "--outcome", "fialed"], "'fialed' is no outcome; did you mean 'failed'?"),
         (["runs", "--limit", "0"], "--limit must be at least 1, got 0"),
+        (["runs", "--limit", "1e12"], "--limit must be at most 2,147,483,647, got 1e12"),
+        (["metrics", "last", "--last", "1e12"], "--last must be at most 2,147,483,647, got 1e12"),
+        (["logs", "last", "--tail", "1e12"], "--tail must be at most 2,147,483,647, got 1e12"),
+        (["daemon", "start", "--cpus", "1e12"], "--cpus must be at most 2,147,483,647, got 1e12"),
+        (
+            ["train", "ppo", "--total-timesteps", "9" * 400],
+            "--total-timesteps must be at most 1,000,000,000,000",
+        ),
+        (["train", "ppo", "--seed", "9" * 20], f"--seed must be at most 4,294,967,295, got {'9' * 20}"),
+        (["train", "ppo", "--max-wallclock-minutes", "x"], "--max-wallclock-minutes must be a number of minutes, got"),
+        (["runs", "--home", "x"], "--home stands before the command: `mosaic --home DIR runs`"),
+        (["runs", "--limit"], "option '--limit' requires an argument. See `mosaic runs --help`."),
+        (["bundles", "list", "--json=x"], "option '--json' does not take a value. See `mosaic bundles list --help`."),
+        (["flags"], "missing argument 'ALGO'. See `mosaic flags --help`."),
+        (["train"], "missing argument 'ALGO'. See `mosaic train --help`."),
+        (["train", "nix", "--env-id", "E"], "there is no algorithm 'nix'. Choose from: "),
+        (["train", "--script", "~no-such-user/x.py"], "a path begins with the home of a user who is not known here"),
+        (["eval", "last", "--deterministic", "--sampled"], "choose one of --deterministic, --sampled and --both"),
         (["show"], "missing argument 'RUN'. See `mosaic show --help`."),
         (["completion", "tcsh"], "invalid value for 'SHELL': 'tcsh' is not one of 'bash', 'zsh', 'fish'. See"),
         (["metrics", "last", "--csv", "--json"], "choose one of --csv and --json"),
@@ -163,3 +183,28 @@ def test_a_reader_that_leaves_early_gets_no_complaint(mosaic: CommandLine) -> No
     with process.stderr:
         complaint = process.stderr.read()
     assert (process.wait(60), complaint) == (ExitCode.PIPE_CLOSED, b"")
+
+
+@pytest.mark.parametrize("group", [(), ("daemon",), ("bundles",), ("checkpoints",)])
+def test_help_fits_eighty_columns_and_cuts_no_sentence(mosaic: CommandLine, group: tuple[str, ...]) -> None:
+    mosaic.environment["COLUMNS"] = "80"
+    _, *lines = mosaic(*group, "--help").out.splitlines()
+    assert not [line for line in lines if line.endswith("...") or len(line) > 80]
+
+
+def test_a_bundle_that_this_interpreter_has_is_not_built(
+    mosaic: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Manager:
+        def list(self) -> list[BundleInfo]:
+            return [BundleInfo("base", "current", tmp_path / "base.txt", Path(sys.executable), ())]
+
+        def install(self, name: str, say: object) -> Path:
+            return tmp_path / name
+
+    monkeypatch.setattr(bundles_module, "bundle_manager", lambda paths: Manager())
+    answer = mosaic("bundles", "install", "base")
+    assert answer.code == 0
+    assert answer.out.startswith("base needs no environment of its own: this interpreter has all of it.")
+    assert mosaic("bundles", "install", "base", "--json").json == {"name": "base", "directory": None}
+    assert "base is ready" in mosaic("bundles", "install", "base", "--force").out

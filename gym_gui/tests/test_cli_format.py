@@ -96,3 +96,41 @@ def test_colour_is_for_terminals_whose_owner_wants_it(
     assert "\x1b" not in fmt.painted("failed")
     monkeypatch.setattr(sys, "stdout", _Terminal())
     assert ("\x1b" in fmt.painted("failed")) is colored
+
+
+def test_a_name_is_cut_in_the_middle_so_that_its_end_still_tells_it_apart() -> None:
+    assert fmt.cut_in_the_middle("ppo-cartpole-v1-s3", 12) == "ppo-c…-v1-s3"
+    assert fmt.cut_in_the_middle("short", 12) == "short"
+    text = fmt.table(["NAME", "N"], [["ppo-cartpole-v1-s17", "1"]], give_way="NAME", in_the_middle=True, width=15)
+    assert text.splitlines()[1] == "ppo-c…v1-s17  1"
+
+
+def test_columns_say_less_before_the_name_is_cut_and_no_less_than_they_must() -> None:
+    def shown(width: int) -> str:
+        shorter: list[fmt.Shorter] = [("STEPS", ["132k/200k"]), ("STEPS", ["66%"]), ("AGE", None)]
+        rows = [["ppo-s1", "132,000/200,000", "3m ago"]]
+        return fmt.table(
+            ["NAME", "STEPS", "AGE"], rows, shorter=shorter, give_way="NAME", in_the_middle=True, width=width
+        ).splitlines()[1]
+
+    assert shown(40) == "ppo-s1  132,000/200,000  3m ago"
+    assert shown(26) == "ppo-s1  132k/200k  3m ago"
+    assert shown(22) == "ppo-s1  66%    3m ago"
+    assert shown(15) == "ppo-s1  66%"
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0"), (950, "950"), (1000, "1k"), (12_800, "12.8k"), (132_001, "132k"), (999_999, "1M"), (1_500_000, "1.5M")],
+)
+def test_a_count_can_be_said_in_a_few_characters(number: int, text: str) -> None:
+    assert fmt.compact(number) == text
+
+
+def test_long_text_is_wrapped_between_words_and_hangs_below_itself() -> None:
+    assert fmt.hanging("one two three /a/path/that/is/too/long four", 4, width=18).splitlines() == [
+        "one two three",
+        "    /a/path/that/is/too/long",
+        "    four",
+    ]
+    assert fmt.hanging("one two three", 4) == "one two three", "there is no terminal"

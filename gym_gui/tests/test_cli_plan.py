@@ -131,7 +131,7 @@ def test_a_flag_before_the_algorithm_is_told_apart_from_one(found: Discovery) ->
         ({"cpus": 10**9}, "--cpus must be at most 4096 (got 1000000000)"),
         ({"gpus": 10**9}, "--gpus must be at most 1024 (got 1000000000)"),
         ({"run_name": "a\nb"}, "--run-name must be printable text on one line"),
-        ({"run_name": ""}, "--run-name is too short"),
+        ({"run_name": ""}, "--run-name is too short: at least 1 character (got"),
         ({"tags": ("ok", "")}, "--tag is too short"),
         ({"max_wallclock_minutes": -1.0}, "--max-wallclock-minutes must be more than 0"),
         ({"total_timesteps": 10**30}, "--total-timesteps must lie within"),

@@ -45,6 +45,11 @@ def test_a_queued_run_tells_its_place() -> None:
     assert line(a_run(state="INIT")) == "queued, about to start  waiting 7s"
 
 
+def test_a_run_that_cannot_start_yet_tells_what_it_waits_for() -> None:
+    assert line(a_run(state="HSHK", reason="The bundle x is not ready")) == "starting  The bundle x is not ready"
+    assert line(a_run(state="INIT", reason="it asks for 4 CPUs")) == "queued  it asks for 4 CPUs"
+
+
 def test_a_training_run_tells_steps_speed_return_and_time_left() -> None:
     numbers = {"charts/SPS": 50.0, "charts/episodic_return": 20.0, "mean_return": 15.0}
     run = a_run(last_step=500, total_steps=2000, headline=numbers, active_seconds=10)

@@ -86,4 +86,18 @@ def test_a_file_that_is_no_config_is_refused_with_a_sentence(mosaic: CommandLine
     (tmp_path / "notes.txt").write_text("not json")
     assert "is not JSON" in mosaic("submit", str(tmp_path / "notes.txt")).err
     absent = mosaic("submit", str(tmp_path / "absent.json"))
-    assert absent.code == 2 and "No such file" in absent.err
+    assert absent.code == 2 and absent.err == f"mosaic: there is no file {tmp_path / 'absent.json'}\n"
+
+
+def test_several_problems_are_one_line_and_a_printed_run_is_not_taken_for_its_config(
+    mosaic: CommandLine, file: Path
+) -> None:
+    changed(file, "resources.cpu", 3)
+    changed(file, "schedul", {})
+    answer = mosaic("submit", str(file))
+    assert answer.code == 2 and answer.err.count("\n") == 1
+    assert "resources.cpu: is not a known field; did you mean 'cpus'? (got 3); schedul: is not" in answer.err
+    file.write_text(json.dumps({"run_id": "x", "config": {}, "state": "TERM"}))
+    answer = mosaic("submit", str(file))
+    sentence = "this is what `mosaic show --json` prints; `mosaic show RUN --config` prints what can be submitted"
+    assert (answer.code, answer.err) == (2, f"mosaic: {file}: {sentence}\n")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from gym_gui.cli.session import CliSession
+from gym_gui.cli.watch import Watch
 from gym_gui.tests.support.command_line import CommandLine
 from gym_gui.tests.support.daemon_process import HANG_GUARD, DaemonProcess
 from gym_gui.tests.support.terminal import Terminal
@@ -92,3 +96,16 @@ def test_without_a_terminal_watching_is_refused_with_a_sentence(mosaic: CommandL
     answer = mosaic("runs", *words)
     assert answer.code == 2
     assert "--watch draws one page on a terminal" in answer.err + answer.out
+
+
+def test_a_daemon_that_is_away_is_not_told_in_colour_to_who_wants_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = Watch(CliSession.at(str(tmp_path)), lambda client, room: "a list")
+    watch._last = "a list"
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[33mtrainer daemon away" in watch._look()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in watch._look()

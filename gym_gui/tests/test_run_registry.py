@@ -163,7 +163,7 @@ def test_what_fits_several_runs_is_refused_and_names_them(registry: RunRegistry)
     runs = [insert(registry, run_record(name="twin")) for _ in range(2)]
     with pytest.raises(UnknownRunError) as refused:
         registry.find("twin")
-    assert all(run.run_id in str(refused.value) for run in runs)
+    assert all(f"{run.run_id[-6:]} (twin)" in str(refused.value) for run in runs)
 
 
 def test_an_exact_id_wins_over_runs_that_were_named_after_it(registry: RunRegistry) -> None:

@@ -118,3 +118,11 @@ def test_workers_must_have_time_to_report_before_they_are_taken_for_hung(heartbe
 def test_twice_the_time_between_heartbeats_is_enough() -> None:
     environment = {"MOSAIC_TRAINER_HEARTBEAT_SECONDS": "15", "MOSAIC_TRAINER_LIVENESS_SECONDS": "30"}
     assert from_env(environment).heartbeat_seconds == 15.0
+
+
+@pytest.mark.parametrize(
+    ("name", "spoken"), [("PORT", "a whole number"), ("WARM_STARTS", "true or false"), ("TRASH_HOURS", "a number")]
+)
+def test_a_value_of_the_wrong_kind_is_told_in_words(name: str, spoken: str) -> None:
+    with pytest.raises(RefusedError, match=rf"^MOSAIC_TRAINER_{name} must be {spoken}, got 'x'$"):
+        TrainerSettings.from_environment({f"MOSAIC_TRAINER_{name}": "x"})

@@ -152,7 +152,7 @@ WRONG_TABLES = [
     ("[algorithms.'Bad Name']\nsummary='s'", "algorithms['Bad Name']: must be a plain name"),
     ("[algorithms.ppo]\nsummary='s'\naction_spaces=['discreet']", "did you mean 'discrete'?"),
     ("[algorithms.ppo]\nsummary='s'\nenvironments=['attari']", "did you mean 'atari'?"),
-    ("[algorithms.ppo]\nsummary='s'\nenvironments=[]", "is too short: at least 1 item"),
+    ("[algorithms.ppo]\nsummary='s'\nenvironments=[]", "is too short: at least 1 item (got"),
 ]
 
 

@@ -80,8 +80,8 @@ def the_one(reference: str, sources: Sequence[S], names: Mapping[str, str]) -> S
     if len(found) == 1:
         return found[0]
     if found:
-        listed = ", ".join(source.run_id for source in found[:5])
-        raise UnknownCheckpointError(f"{reference[:60]!r} may be {listed}: give more of the id")
+        listed = ", ".join(_shown(source, names) for source in found[:5])
+        raise UnknownCheckpointError(f"{reference[:60]!r} may be {listed}: give the id")
     if not names:
         raise UnknownCheckpointError(
             "there are no checkpoints yet: runs write them as they train, at the latest at the end"
@@ -92,6 +92,13 @@ def the_one(reference: str, sources: Sequence[S], names: Mapping[str, str]) -> S
     raise UnknownCheckpointError(
         f"no run with a checkpoint is called {reference[:60]!r}{did_you_mean(reference, known)}"
     )
+
+
+def _shown(source: _Source, names: Mapping[str, str]) -> str:
+    if source.origin != "run":
+        return source.run_id
+    name = names.get(source.run_id)
+    return f"{source.run_id[-_SHORTEST_ID:]} ({name})" if name else source.run_id[-_SHORTEST_ID:]
 
 
 def _answers_to(reference: str, source: _Source, names: Mapping[str, str]) -> bool:
@@ -105,8 +112,8 @@ def _answers_to(reference: str, source: _Source, names: Mapping[str, str]) -> bo
 def pick(series: Sequence[CheckpointEntry], which: str, called: str) -> CheckpointEntry:
     """One of a run's checkpoints, given by rising step. Raises :class:`UnknownCheckpointError`."""
     if not series:
-        why = "one is written as it trains, or when it is stopped"
-        raise UnknownCheckpointError(f"{called} has no checkpoint yet: {why}")
+        why = "runs write them as they train and when they are stopped, unless --no-checkpoints was given"
+        raise UnknownCheckpointError(f"{called} has no checkpoint: {why}")
     if which == NEWEST:
         return series[-1]
     if which == "best":

@@ -301,5 +301,5 @@ def _the_one(reference: str, found: list[RunRecord]) -> RunRecord:
         return found[0]
     if not found:
         raise UnknownRunError(f"no run is called {reference[:60]!r}: `mosaic runs` lists them")
-    names = ", ".join(run.run_id for run in found[:5])
-    raise UnknownRunError(f"{reference[:60]!r} may be {names}: give more of the id")
+    shown = ", ".join(f"{run.run_id[-6:]} ({run.name})" for run in found[:5])
+    raise UnknownRunError(f"{reference[:60]!r} may be {shown}{', …' if len(found) > 5 else ''}: give the id")

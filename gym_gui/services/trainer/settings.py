@@ -97,4 +97,5 @@ def _read(name: str, text: str, kind: type) -> Any:
             return {"1": True, "true": True, "0": False, "false": False}[text.lower()]
         return kind(text)
     except (ValueError, KeyError):
-        raise RefusedError(f"{PREFIX}{name.upper()} must be a {kind.__name__}, got {text[:60]!r}") from None
+        spoken = {bool: "true or false", int: "a whole number", float: "a number"}[kind]
+        raise RefusedError(f"{PREFIX}{name.upper()} must be {spoken}, got {text[:60]!r}") from None

@@ -1,0 +1,79 @@
+"""What is written cannot always be: streams that are closed, full, left by their reader, or of a small alphabet."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import TextIO
+
+from gym_gui.cli.errors import CliError, ExitCode, report
+
+
+def prepare() -> None:
+    """Give every standard stream a file, and let none refuse a character.
+
+    A stream that was closed gets the null device: nobody wants to hear, but the command is to be done all the same, and
+    a file that is opened later must not take its place. What an alphabet lacks is written as ``\\xe9``.
+    """
+    for number in (0, 1, 2):
+        _open_if_closed(number)
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - lives as long as the process
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+    sys.stdout = _buffered(sys.stdout)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _buffered(stream: TextIO) -> TextIO:
+    """Stdout as it is unless PYTHONUNBUFFERED is set: a buffer keeps what could not be written, see :func:`failure`."""
+    raw = getattr(stream, "buffer", None)
+    if not isinstance(raw, io.RawIOBase):
+        return stream
+    return io.TextIOWrapper(io.BufferedWriter(raw), encoding=stream.encoding, line_buffering=stream.isatty())
+
+
+def _open_if_closed(number: int) -> None:
+    try:
+        os.fstat(number)
+    except OSError:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        if nothing == number:
+            os.set_inheritable(number, True)
+        else:
+            os.dup2(nothing, number)
+            os.close(nothing)
+
+
+def failure(error: BaseException) -> OSError | None:
+    """Why stdout cannot be written to, if that is what an error is about: what was not written still waits there."""
+    if isinstance(error, BrokenPipeError):
+        return error
+    if isinstance(error, OSError):
+        try:
+            sys.stdout.flush()
+        except OSError as why:
+            return why
+    return None
+
+
+def give_up(why: OSError) -> int:
+    """Tell that the output cannot be written; the exit code. A reader that left, as ``head`` does, wants no word."""
+    _forget_what_waits()
+    if isinstance(why, BrokenPipeError):
+        return ExitCode.PIPE_CLOSED
+    sentence = f"cannot write the output: {why.strerror or why}"
+    return report(CliError(sentence, ExitCode.FAILED), as_json=False)
+
+
+def _forget_what_waits() -> None:
+    """Python would try to write it once more when it exits, and complain."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(nothing, stream.fileno())
+    os.close(nothing)
