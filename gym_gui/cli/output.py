@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
 from typing import TextIO
 
 from gym_gui.cli.errors import CliError, ExitCode, report
+
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def prepare() -> None:
@@ -48,8 +51,11 @@ def _open_if_closed(number: int) -> None:
 
 
 def failure(error: BaseException) -> OSError | None:
-    """Why stdout cannot be written to, if that is what an error is about: what was not written still waits there."""
+    """Why stdout cannot be written to, if that is what an error is about: what was not written still waits there, unless
+    it was more than waits in a buffer; then the error itself has no file's name."""
     if isinstance(error, BrokenPipeError):
+        return error
+    if isinstance(error, OSError) and error.filename is None and error.errno in _UNWRITABLE:
         return error
     if isinstance(error, OSError):
         try:

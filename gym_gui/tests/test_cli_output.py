@@ -47,6 +47,14 @@ def test_a_full_disk_below_the_output_is_one_sentence(shell: Shell, words: str) 
     assert "Traceback" not in done.stderr and "should not have happened" not in done.stderr
 
 
+def test_more_output_than_a_buffer_holds_meets_a_full_disk_with_the_same_sentence(daemon: DaemonProcess) -> None:
+    for number in range(12):
+        daemon.submit(name=f"run-{number}", total_timesteps=1)
+    done = shell_for(CommandLine(daemon.paths.root, daemon.env))("mosaic runs --json >/dev/full")
+    assert done.returncode == ExitCode.FAILED
+    assert done.stderr == "mosaic: cannot write the output: No space left on device\n"
+
+
 def test_an_error_that_nobody_reads_is_a_closed_pipe(shell: Shell) -> None:
     done = shell("mosaic zzz --json | true")
     assert done.returncode == ExitCode.PIPE_CLOSED
