@@ -51,8 +51,8 @@ def _open_if_closed(number: int) -> None:
 
 
 def failure(error: BaseException) -> OSError | None:
-    """Why stdout cannot be written to, if that is what an error is about: what was not written still waits there, unless
-    it was more than waits in a buffer; then the error itself has no file's name."""
+    """Why stdout cannot be written to, if that is what an error is about: what was not written still waits there. Where
+    it was more than a buffer holds nothing waits, but the error bears no file's name."""
     if isinstance(error, BrokenPipeError):
         return error
     if isinstance(error, OSError) and error.filename is None and error.errno in _UNWRITABLE:
