@@ -395,3 +395,19 @@ def test_no_log_has_no_summary(tmp_path: Path) -> None:
 def test_the_tail_of_a_file_is_its_end(path: Path) -> None:
     path.write_text("a" * 100 + "end")
     assert tail_text(path, 5) == "aaend"
+
+
+def test_a_reader_who_does_not_follow_gets_what_was_there(tmp_path: Path) -> None:
+    """A run may print faster than its log is read."""
+    path = tmp_path / "stdout.log"
+    path.write_bytes(b"x" * 3_000_000)
+    follower = LogFollower(path)
+    follower.start_at_tail(0)
+    follower.stop_at_end()
+    received = 0
+    while chunks := follower.read_new():
+        received += sum(map(len, chunks))
+        with path.open("ab") as file:
+            file.write(b"y" * 3_000_000)
+        assert received <= 3_000_000, "it goes on and on"
+    assert received == 3_000_000

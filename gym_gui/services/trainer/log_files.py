@@ -11,6 +11,7 @@ import errno
 import logging
 import os
 import re
+import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -181,6 +182,7 @@ class LogFollower:
     def __init__(self, path: Path) -> None:
         self.path, self.offset = path, 0
         self._past: deque[_Unread] = deque()
+        self._until = sys.maxsize
         self._newest = _identity(_rotation(path, 1))
         """The newest rotation that is known: those before it were made since."""
 
@@ -192,6 +194,10 @@ class LogFollower:
                 self._past.extend(_Unread(file) for file in reversed(_identities(self.path)))
         if lines:
             self.offset = _start_of_last_lines(self.path, size, lines)
+
+    def stop_at_end(self) -> None:
+        """Read what is there and no more: a run may print faster than somebody reads who does not want to follow."""
+        self._until = _size(self.path)
 
     def read_new(self) -> list[bytes]:
         """Some of what came since the last call; empty when nothing did."""
@@ -209,7 +215,7 @@ class LogFollower:
                 if data := _read_rotated(self.path, self._past[0]):
                     return data
                 self._past.popleft()
-            data = _read_from(self.path, self.offset, _CHUNK)
+            data = _read_from(self.path, self.offset, min(_CHUNK, max(0, self._until - self.offset)))
             self.offset += len(data)
             return data
 

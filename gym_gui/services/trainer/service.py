@@ -206,6 +206,8 @@ class TrainerService(TrainerServiceServicer):
         followers = {source: LogFollower(folder / f"{source}.log") for source in wanted}
         for follower in followers.values():
             follower.start_at_tail(request.tail_lines)
+            if not request.follow:
+                follower.stop_at_end()
         return followers
 
     @guarded_unary
