@@ -110,6 +110,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return output.give_up(error)
     except KeyboardInterrupt:  # a second one, while the first was told
         return ExitCode.INTERRUPTED
+    finally:
+        output.forget_what_waits()
 
 
 def _told(words: list[str]) -> int:

@@ -67,15 +67,15 @@ def failure(error: BaseException) -> OSError | None:
 
 def give_up(why: OSError) -> int:
     """Tell that the output cannot be written; the exit code. A reader that left, as ``head`` does, wants no word."""
-    _forget_what_waits()
+    forget_what_waits()
     if isinstance(why, BrokenPipeError):
         return ExitCode.PIPE_CLOSED
     sentence = f"cannot write the output: {why.strerror or why}"
     return report(CliError(sentence, ExitCode.FAILED), as_json=False)
 
 
-def _forget_what_waits() -> None:
-    """Python would try to write it once more when it exits, and complain."""
+def forget_what_waits() -> None:
+    """Python would try to write it once more when it exits, complain, and put an exit code of its own in place of ours."""
     nothing = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:
