@@ -75,7 +75,7 @@ def give_up(why: OSError) -> int:
 
 
 def forget_what_waits() -> None:
-    """Python would try to write it once more when it exits, complain, and put an exit code of its own in place of ours."""
+    """Python would try to write it once more when it exits, complain, and answer with an exit code of its own."""
     nothing = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:
