@@ -6,7 +6,6 @@ import os
 import resource
 import shutil
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,16 +17,24 @@ from mosaic_protocol.proto import trainer_pb2 as pb
 STEPS = 60
 
 
-def test_a_queue_waits_for_a_worker_that_is_being_installed_again(
-    make_daemon: Callable[..., DaemonProcess], tmp_path: Path
-) -> None:
-    workers, gate = tmp_path / "workers", tmp_path / "gate"
+def busy_with_workers_of_its_own(
+    make_daemon: Callable[..., DaemonProcess], folder: Path, gate: Path
+) -> tuple[DaemonProcess, Path]:
+    """A daemon whose one CPU is taken until the gate is there, and the folder of its workers."""
+    workers = folder / "workers"
     shutil.copytree(WORKERS, workers)
     daemon = make_daemon(cpus=1)
     daemon.env["MOSAIC_WORKER_PATH"] = str(workers)
     daemon.start()
-    first = daemon.submit(name="first", total_timesteps=5, gate=str(gate), gate_at=3)
-    daemon.wait_state(first, "EXEC")
+    daemon.wait_state(daemon.submit(name="first", total_timesteps=5, gate=str(gate), gate_at=3), "EXEC")
+    return daemon, workers
+
+
+def test_a_queue_waits_for_a_worker_that_is_being_installed_again(
+    make_daemon: Callable[..., DaemonProcess], tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    daemon, workers = busy_with_workers_of_its_own(make_daemon, tmp_path, gate)
     queued = [daemon.submit(name=f"queued-{number}", total_timesteps=5) for number in range(5)]
     manifest, away = workers / "toy_worker" / "worker.toml", tmp_path / "away"
     manifest.rename(away)
@@ -43,12 +50,8 @@ def test_a_queue_waits_for_a_worker_that_is_being_installed_again(
 def test_a_run_that_waits_for_its_worker_can_be_cancelled(
     make_daemon: Callable[..., DaemonProcess], tmp_path: Path
 ) -> None:
-    workers, gate = tmp_path / "workers", tmp_path / "gate"
-    shutil.copytree(WORKERS, workers)
-    daemon = make_daemon(cpus=1)
-    daemon.env["MOSAIC_WORKER_PATH"] = str(workers)
-    daemon.start()
-    daemon.wait_state(daemon.submit(total_timesteps=5, gate=str(gate), gate_at=3), "EXEC")
+    gate = tmp_path / "gate"
+    daemon, workers = busy_with_workers_of_its_own(make_daemon, tmp_path, gate)
     queued = daemon.submit(name="queued")
     shutil.rmtree(workers / "toy_worker")
     wait_for("the daemon to miss the worker", lambda: "toy" not in [w.type for w in daemon.client.workers().workers])
@@ -179,7 +182,6 @@ def test_a_worker_without_threads_to_spare_is_still_heard_after_a_restart(
     )
     wait_for("the run to wait at its gate", lambda: len(steps_of(daemon, run_id)) == STEPS - 1)
     daemon.kill()
-    threading.Event().wait(1.0)  # longer than the first tries of the worker to reach it
     daemon.start()
     gate.touch()
     assert daemon.wait_over(run_id).outcome == "completed"
