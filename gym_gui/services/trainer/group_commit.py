@@ -180,7 +180,7 @@ def translate(error: sqlite3.Error, path: Path) -> WorldError:
     if any(words in text for words in _FULL_WORDS):
         return StorageFullError(f"no space left for {path}: free some disk space and try again; nothing was changed")
     if isinstance(error, sqlite3.DatabaseError) and ("malformed" in text or "not a database" in text):
-        return RegistryCorruptError(f"{path} is damaged ({text}): restart the daemon, which says what can be done")
+        return RegistryCorruptError(f"{path} is damaged ({text})")
     return WorldError(f"{path}: {text}")
 
 

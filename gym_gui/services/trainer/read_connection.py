@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from gym_gui.services.trainer.errors import RegistryCorruptError
 from gym_gui.services.trainer.group_commit import connect, translate
 
 
@@ -31,7 +32,11 @@ class ReadConnection:
             with self._turn, closing(self._connection.execute(sql, tuple(values))) as cursor:
                 yield cursor
         except sqlite3.Error as error:
-            raise translate(error, self._path) from error
+            problem = translate(error, self._path)
+            if isinstance(problem, RegistryCorruptError):  # found while it is in use, so nobody has kept it aside
+                advice = "stop the daemon (runs go on), move the file aside and start it again"
+                problem = RegistryCorruptError(f"{problem}: {advice}")
+            raise problem from error
 
     def close(self) -> None:
         self._connection.close()
