@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+pytest_plugins = ["gym_gui.tests.support.nothing_left_running", "gym_gui.tests.support.slow_tests"]
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell that starts the tests in its background has them, and all they start, ignore Ctrl-C, which some test.
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -20,8 +20,8 @@ OURS = ROOT / "cleanrl_worker" / "cleanrl"
 _PREPARED = """
 import runpy, sys
 from pathlib import Path
-from cleanrl_worker.harness.source import ScriptSource
-from cleanrl_worker.harness.surroundings import prepare
+from mosaic_worker.harness.source import ScriptSource
+from mosaic_worker.harness.surroundings import prepare
 sys.argv = sys.argv[1:]
 prepare(ScriptSource.read(Path(sys.argv[0])), [], sys.argv[1:])
 runpy.run_path(sys.argv[0], run_name="__main__")

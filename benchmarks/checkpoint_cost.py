@@ -21,7 +21,7 @@ copy the state and hand it over. Written: how long a thread beside it then takes
 
 @dataclass(frozen=True)
 class Case:
-    """One training, and how it is told."""
+    """One training, and how the report names it."""
 
     title: str
     algo: str

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.checkpoint_probe SCRIPT FLAGS…``: train with a script of ours and time its checkpoints.
+"""``python -m benchmarks.checkpoint_probe SCRIPT FLAGS…``: train with one of MOSAIC's scripts and time its checkpoints.
 
 Prints one JSON object: milliseconds that the training thread was held up by each checkpoint that is not the last
 (`held_up`), and that writing each one took beside it (`written`).
@@ -14,9 +14,9 @@ from collections.abc import Callable
 from contextlib import redirect_stdout
 from typing import Any
 
-from cleanrl_worker import checkpoints
-from cleanrl_worker.session import TrainingSession
-from cleanrl_worker.training_state import TrainingState
+from mosaic_worker.state import checkpoints
+from mosaic_worker.state.training_state import TrainingState
+from mosaic_worker.training.session import TrainingSession
 
 held_up: list[float] = []
 written: list[float] = []

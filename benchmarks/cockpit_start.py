@@ -69,6 +69,7 @@ def main() -> int:
             self._window = window
             self._painted = 0.0
             window.installEventFilter(self)
+            window.findChild(TrainDock).show_page("train")  # as one who has trained before opens it
 
         def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
             if event is not None and event.type() == QEvent.Type.Paint and not self._painted:

@@ -7,10 +7,6 @@ import itertools
 import json
 import os
 import queue
-import shutil
-import signal
-import subprocess
-import sys
 import threading
 import time
 from dataclasses import asdict, dataclass
@@ -19,6 +15,7 @@ from typing import Any
 from benchmarks.daemon import BenchmarkError
 from benchmarks.machine import memory_mb
 from benchmarks.report import Line, Section, Target, percentile
+from benchmarks.xvfb import measured_under_xvfb
 
 NAME = "cockpit_streaming"
 TITLE = "The cockpit under streaming metrics"
@@ -77,31 +74,9 @@ def run(*, quick: bool = False) -> Section:
 
 def measure_under_xvfb(seconds: float) -> Measured:
     """Measure in a process of its own on a screen of its own; both are gone afterwards."""
-    if shutil.which("xvfb-run") is None:
-        raise BenchmarkError("xvfb-run is not installed: `apt install xvfb xauth` brings it")
-    screen = ["xvfb-run", "-a", "-s", "-screen 0 1280x800x24"]
-    command = [*screen, sys.executable, "-m", "benchmarks.cockpit_streaming", "--seconds", str(seconds)]
-    environment = {**os.environ, "QT_QPA_PLATFORM": "xcb"}
-    child = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    return Measured(
+        **measured_under_xvfb("benchmarks.cockpit_streaming", ["--seconds", str(seconds)], seconds * 3 + 120)
     )
-    try:
-        output, problem = child.communicate(timeout=seconds * 3 + 120)
-    except subprocess.TimeoutExpired:
-        raise BenchmarkError("the window did not end in time") from None
-    finally:
-        _end_group(child)
-    if child.returncode != 0:
-        raise BenchmarkError(f"the window could not be measured: {(problem.strip() or output.strip())[-500:]}")
-    return Measured(**json.loads(output.splitlines()[-1]))
-
-
-def _end_group(child: subprocess.Popen[str]) -> None:
-    try:
-        os.killpg(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    child.wait()
 
 
 # ---- in the process of the window --------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A real trainer daemon for a benchmark: data root and port of its own, nothing left behind."""
+"""A real trainer daemon for a benchmark: with a data root of its own, nothing left behind."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from typing import Any, TypeVar
 from benchmarks.machine import SCRATCH
 from gym_gui.services.trainer.client import TrainerClient
 from gym_gui.services.trainer.daemon_control import start_daemon, stop_daemon
-from gym_gui.services.trainer.executor import WorkerHandle
-from gym_gui.services.trainer.process_sweep import processes_of, send_signal
-from gym_gui.services.trainer.run_registry import RunRegistry
+from gym_gui.services.trainer.storage.run_registry import RunRegistry
+from mosaic_host.executor import process_of
+from mosaic_host.process_sweep import RunMarks, processes_of, send_signal
 from mosaic_protocol.paths import MosaicPaths
+from mosaic_protocol.plain_text import last_line
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.states import Outcome, RunState
 
@@ -25,7 +26,7 @@ T = TypeVar("T")
 
 HANG_GUARD = 300.0
 CPUS = 8
-"""What daemons of benchmarks are told to have, so that a queue can be blocked on any machine."""
+"""What daemons of benchmarks take for their capacity, so that a queue can be blocked on any machine."""
 
 
 class BenchmarkError(RuntimeError):
@@ -39,7 +40,7 @@ def wait_for(what: str, probe: Callable[[], T | None], timeout: float = HANG_GUA
         if found := probe():
             return found
         time.sleep(interval)
-    raise BenchmarkError(f"waited {timeout:g} s in vain for {what}")
+    raise BenchmarkError(f"waited {timeout:g} s for {what}, which did not come")
 
 
 class ScratchHome:
@@ -63,12 +64,12 @@ class BenchDaemon:
 
     def __init__(self, paths: MosaicPaths, *arguments: str) -> None:
         self.paths = paths
-        self._arguments = ["--port", "0", "--cpus", str(CPUS), *arguments]
+        self._arguments = ["--cpus", str(CPUS), *arguments]
 
     def __enter__(self) -> BenchDaemon:
-        endpoint = start_daemon(self.paths, self._arguments)
-        self.pid = endpoint.pid
+        start_daemon(self.paths, self._arguments)
         self.client = TrainerClient.connect(self.paths, start=False)
+        self.pid = self.client.health().pid
         return self
 
     def __exit__(
@@ -90,8 +91,7 @@ class BenchDaemon:
         wait_for("the fork server to be ready", ready, interval=0.1)
 
     def _last_words(self) -> str:
-        lines = (self.paths.logs / "fork_server.log").read_text().splitlines()
-        return lines[-1] if lines else "it said nothing"
+        return last_line((self.paths.logs / "fork_server.log").read_text()) or "it said nothing"
 
     def wait_state(self, run_id: str, *states: str) -> pb.Run:
         """Wait for a run. Raises when it ended instead, with its own words."""
@@ -118,13 +118,12 @@ class BenchDaemon:
     def _kill_workers(self) -> None:
         registry = RunRegistry(self.paths.registry_db)
         try:
-            left = [run for run in registry.unfinished() if run.process is not None]
+            left = [run for run in registry.unfinished() if run.locator]
         finally:
             registry.close()
         for run in left:
-            assert run.process is not None
-            handle = WorkerHandle(run.run_id, self.paths.run(run.run_id).directory, run.attempt, run.process)
-            for process in processes_of(handle):
+            folder, leader = self.paths.run(run.run_id).directory, process_of(run.locator)
+            for process in processes_of(RunMarks(run.run_id, folder, run.attempt, leader)):
                 send_signal(process, signal.SIGKILL)
 
 

@@ -88,7 +88,7 @@ def _through_daemon(daemon: BenchDaemon, steps: int) -> Speed:
     _follow(daemon, run.run_id, trace)
     ended = daemon.wait_completed(run.run_id)
     _require_same_flags(Path(ended.run_dir), steps)
-    return _speed(Path(ended.run_dir), trace)
+    return speed_of(Path(ended.run_dir), trace)
 
 
 def _follow(daemon: BenchDaemon, run_id: str, trace: CpuTrace) -> None:
@@ -105,10 +105,10 @@ def _bare(steps: int) -> Speed:
         trace.finish()
         if status != 0:
             raise BenchmarkError(f"the bare script exited with status {status}")
-        return _speed(Path(folder), trace)
+        return speed_of(Path(folder), trace)
 
 
-def _speed(folder: Path, trace: CpuTrace) -> Speed:
+def speed_of(folder: Path, trace: CpuTrace) -> Speed:
     points = logged_points(folder)
     first, last = points[0], points[-1]
     script_cpu, *others = trace.between(first.wall_time, last.wall_time)

@@ -18,7 +18,7 @@ TITLE = "The daemon while nothing happens"
 METHOD = """\
 A daemon without runs, 3 s after it first answered, without a fork server. CPU is its CPU time over a span
 of waiting. Memory is compared with the gRPC baseline, a bare interpreter that imported `grpc` and serves an
-empty `grpc.aio` server on a free port; both are started anew for every pair. RSS counts shared pages in
+empty `grpc.aio` server on a free port; both are started again for every pair. RSS counts shared pages in
 full, PSS in parts."""
 
 BASELINE = """

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.bare_scripts import BareScript
 from benchmarks.daemon import BenchmarkError
-from benchmarks.report import Line, Section, Target
+from benchmarks.report import Line, Section, Target, chosen
 
 NAME = "learning"
 TITLE = "What our scripts learn"
@@ -53,6 +54,9 @@ TASKS = (
 )
 
 
+TITLES = tuple(task.title for task in TASKS)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What one seed came to."""
@@ -61,14 +65,18 @@ class Outcome:
     evaluated: float
 
 
-def run(*, quick: bool = False) -> Section:
-    """One section of the benchmark page; `quick` trains one seed."""
+def run(*, quick: bool = False, lines: Sequence[str] = ()) -> Section:
+    """One section of the benchmark page, of all tasks or those whose title has one of the words in `lines`.
+
+    `quick` trains one seed.
+    """
     seeds = SEEDS[:1] if quick else SEEDS
-    jobs = [(task, seed) for task in TASKS for seed in seeds]
+    tasks = chosen(TASKS, lines, lambda task: task.title)
+    jobs = [(task, seed) for task in tasks for seed in seeds]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         outcomes = dict(zip(jobs, pool.map(lambda job: train(*job), jobs), strict=True))
-    lines = [line for task in TASKS for line in lines_of(task, [outcomes[task, seed] for seed in seeds])]
-    return Section(NAME, TITLE, METHOD, lines)
+    found = [line for task in tasks for line in lines_of(task, [outcomes[task, seed] for seed in seeds])]
+    return Section(NAME, TITLE, METHOD, found)
 
 
 def lines_of(task: Task, outcomes: list[Outcome]) -> list[Line]:

@@ -21,15 +21,13 @@ _BUSY_CORES = 0.25
 _LOOK_SECONDS = 2.0
 
 
-def description() -> dict[str, str]:
-    """The facts that figures depend on, by name."""
-    return {
-        "Processor": f"{_cpu_model()}, {len(os.sched_getaffinity(0))} cores",
-        "Memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
-        "System": f"{platform.system()} {platform.release()}, {_filesystem(ROOT)} below the data",
-        "Python": f"{platform.python_version()}, torch {_version('torch')}, gymnasium {_version('gymnasium')}, "
-        f"grpcio {_version('grpcio')}",
-    }
+def description() -> str:
+    """The facts that figures depend on and that the commit does not tell."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return (
+        f"{_cpu_model()}, {len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB, {platform.system()} "
+        f"{platform.release()}, {_filesystem(ROOT)}, Python {platform.python_version()}, torch {_version('torch')}"
+    )
 
 
 def load() -> str:

@@ -12,9 +12,11 @@ from ulid import ULID
 from benchmarks.daemon import CPUS, BenchDaemon, BenchmarkError, ScratchHome, ppo_config
 from benchmarks.machine import cpu_seconds, memory_mb
 from benchmarks.report import Line, Section, Target, percentile
-from gym_gui.services.trainer.run_record import RunRecord
-from gym_gui.services.trainer.run_registry import RunRegistry
-from gym_gui.services.trainer.store import Batch, TelemetryStore
+from gym_gui.services.run_labels import config_of, labels_in
+from gym_gui.services.trainer.runs.run_record import RunRecord
+from gym_gui.services.trainer.storage.run_registry import RunRegistry
+from gym_gui.services.trainer.telemetry.batches import Batch
+from gym_gui.services.trainer.telemetry.store import TelemetryStore
 from mosaic_protocol import events
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.run_config import parse_run_config, to_json
@@ -25,13 +27,15 @@ TITLE = "A registry of 10,000 runs"
 METHOD = """\
 10,000 finished runs with headline metrics are put into the registry before the daemon starts. A page is one
 `ListRuns` call for the newest 50 runs, over an open connection; its time is the whole round trip, an upper
-bound of the daemon's own. Submits are `SubmitRun` calls of a whole PPO config, each answered after a commit
-with an fsync, while a paused run holds all CPUs so that nothing starts; afterwards the registry must count
-exactly the runs that were acknowledged."""
+bound of the daemon's own. Filtered pages count every run that matches. Submits are `SubmitRun` calls of a
+whole PPO config, each answered after a commit with an fsync, while a paused run holds all CPUs so that nothing
+starts; afterwards the registry must count exactly the runs that were acknowledged."""
 
 RUNS = 10_000
 PAGE = 50
 IN_FLIGHT = 32
+FILTERS = ("algo=ppo outcome=failed seed<5000", "total_timesteps=100k return>400", "env_id=CartPole*")
+"""By columns alone, by numbers that change while a run trains, and by a pattern."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,7 @@ def run(*, quick: bool = False) -> Section:
         with BenchDaemon(paths, "--prewarm", "cleanrl") as daemon:
             daemon.wait_warm()
             lines = _page_lines(daemon, effort.pages, "finished runs")
+            lines += [_filtered_line(daemon, where, effort.pages) for where in FILTERS]
             _block_queue(daemon)
             lines += _submit_lines(daemon, effort)
             lines += _page_lines(daemon, effort.pages, "queued runs")
@@ -74,11 +79,13 @@ def fill(paths: MosaicPaths, count: int) -> None:
 
 def _finished_run(number: int) -> RunRecord:
     config = parse_run_config(ppo_config(f"run-{number}", steps=100_000, seed=number))
+    text = to_json(config)
     return RunRecord(
         run_id=str(ULID()),
         name=config.run_name,
         worker_type=config.worker.type,
-        config_json=to_json(config),
+        config_json=text,
+        labels=labels_in(config_of(text)),
         created_at=time.time(),
         algo="ppo",
         env_id="CartPole-v1",
@@ -110,6 +117,16 @@ def _page_lines(daemon: BenchDaemon, calls: int, newest: str) -> list[Line]:
         Line(f"{what}, CPU time of the daemon per call", [1000 * cpu], "ms", Target("<", 100)),
         Line(f"{what}, 99th percentile", [percentile(milliseconds, 99)], "ms"),
     ]
+
+
+def _filtered_line(daemon: BenchDaemon, where: str, calls: int) -> Line:
+    def page() -> None:
+        if not daemon.client.runs(size=PAGE, where=where).runs:
+            raise BenchmarkError(f"no run matches {where}")
+
+    page()
+    milliseconds = [1000 * _timed(page) for _ in range(calls)]
+    return Line(f"Page of {PAGE} runs of {RUNS:,} where `{where}`", milliseconds, "ms", Target("<", 250))
 
 
 def _page(daemon: BenchDaemon) -> None:

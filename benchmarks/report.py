@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from statistics import mean, median, pstdev, quantiles
 from typing import Any, TypeVar
 
@@ -44,6 +44,8 @@ class Line:
     unit: str = ""
     target: Target | None = None
     over_seeds: bool = False
+    apart: Mapping[str, str] = field(default_factory=dict)
+    """When and how this line was measured, as far as that differs from the rest of its section."""
 
     def __post_init__(self) -> None:
         if not self.values:
@@ -92,11 +94,18 @@ class Section:
     lines: Sequence[Line] = ()
     problem: str = ""
     measured: Mapping[str, str] = field(default_factory=dict)
-    """When, on which commit, under which load."""
+    """When, on which commit and machine, under which load."""
 
     @property
     def command(self) -> str:
         return f'make bench ARGS="--only {self.name}"'
+
+    def with_lines_of(self, part: Section) -> Section:
+        """This section with the lines that were measured again, each in its place and with its own date."""
+        apart = {name: value for name, value in part.measured.items() if self.measured.get(name) != value}
+        fresh = {line.what: replace(line, apart=apart) for line in part.lines}
+        lines = [fresh.pop(line.what, line) for line in self.lines]
+        return replace(part, lines=[*lines, *fresh.values()], measured=self.measured)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -108,6 +117,11 @@ class Section:
             for line in document["lines"]
         ]
         return cls(**{**document, "lines": lines})
+
+
+def chosen(candidates: Sequence[T], words: Sequence[str], title: Callable[[T], str] = str) -> list[T]:
+    """Those whose title holds one of the words; all of them where no word is given."""
+    return [one for one in candidates if not words or any(word in title(one) for word in words)]
 
 
 def interleaved(pairs: int, first: Callable[[], T], second: Callable[[], T]) -> list[tuple[T, T]]:
@@ -143,9 +157,9 @@ def figure(value: float, unit: str = "") -> str:
     return f"{text} {unit}".rstrip()
 
 
-def page(header: Mapping[str, str], sections: Sequence[Section]) -> str:
-    """The whole report in Markdown."""
-    parts = ["# Benchmark results", _header_list(header), _summary(sections)]
+def page(sections: Sequence[Section]) -> str:
+    """The whole report in Markdown. Each section says where and when it was measured: no two need to agree in that."""
+    parts = ["# Benchmark results", _summary(sections)]
     parts += [_details(section) for section in sections]
     return "\n\n".join(parts) + "\n"
 
@@ -155,10 +169,6 @@ def exit_status(sections: Sequence[Section]) -> int:
     if any(section.problem for section in sections):
         return 2
     return 1 if any(line.reached is False for section in sections for line in section.lines) else 0
-
-
-def _header_list(header: Mapping[str, str]) -> str:
-    return "\n".join(f"- {name}: {value}" for name, value in header.items())
 
 
 def _summary(sections: Sequence[Section]) -> str:
@@ -177,7 +187,7 @@ def _summary(sections: Sequence[Section]) -> str:
 def _details(section: Section) -> str:
     parts = [f"## {section.title}", section.method, f"Command: `{section.command}`"]
     if section.measured:
-        parts.append("; ".join(f"{name}: {value}" for name, value in section.measured.items()))
+        parts.append(_told(section.measured))
     if section.problem:
         parts.append(f"Not measured: {section.problem}")
     if section.lines:
@@ -188,7 +198,14 @@ def _details(section: Section) -> str:
 def _table(lines: Sequence[Line]) -> str:
     rows = ["| What | Target | Figure | Spread | Verdict |", "|---|---|---|---|---|"]
     rows += [f"| {line.what} | {_bound(line)} | {line.measured} | {line.spread} | {line.verdict} |" for line in lines]
+    if any(line.apart for line in lines):
+        apart = [" Measured apart |", "---|", *(f" {_told(line.apart).replace('|', '→')} |" for line in lines)]
+        rows = [row + more for row, more in zip(rows, apart, strict=True)]
     return "\n".join(rows)
+
+
+def _told(measured: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}: {value}" for name, value in measured.items())
 
 
 def _bound(line: Line) -> str:

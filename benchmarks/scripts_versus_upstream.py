@@ -10,7 +10,7 @@ from functools import partial
 from benchmarks.bare_scripts import BareScript
 from benchmarks.daemon_overhead import Speed
 from benchmarks.machine import ROOT
-from benchmarks.report import Line, Section, Target, interleaved, ratios
+from benchmarks.report import Line, Section, Target, chosen, interleaved, ratios
 from benchmarks.upstream_environment import UpstreamEnvironment, UpstreamEnvironmentError, ensure
 
 NAME = "scripts_versus_upstream"
@@ -34,6 +34,10 @@ class Match:
     target: float
     flags: tuple[str, ...] = ()
 
+    @property
+    def title(self) -> str:
+        return f"{self.algo}, {self.env_id}"
+
     def words(self) -> list[str]:
         return ["--env-id", self.env_id, "--seed", "1", "--total-timesteps", str(self.steps), *self.flags]
 
@@ -49,18 +53,22 @@ MATCHES = (
     Match("td3_continuous_action", "Pendulum-v1", 6_000, 1.3, _EARLY),
     Match("ppo_atari", "PongNoFrameskip-v4", 6_144, 1.5),
 )
+TITLES = tuple(match.title for match in MATCHES)
 
 
-def run(*, quick: bool = False) -> Section:
-    """One section of the benchmark page; `quick` makes one pair of each and leaves Atari out."""
+def run(*, quick: bool = False, lines: Sequence[str] = ()) -> Section:
+    """One section of the benchmark page, of all scripts or those whose title has one of the words in `lines`.
+
+    `quick` makes one pair of each and leaves Atari out.
+    """
     try:
         upstream = ensure()
     except UpstreamEnvironmentError as error:
         return Section(NAME, TITLE, METHOD, problem=str(error))
-    lines: list[Line] = []
-    for match in MATCHES[:-1] if quick else MATCHES:
-        lines += lines_of(match, measured(match, upstream, pairs=1 if quick else 5))
-    return Section(NAME, TITLE, METHOD, lines)
+    found: list[Line] = []
+    for match in chosen(MATCHES[:-1] if quick else MATCHES, lines, lambda match: match.title):
+        found += lines_of(match, measured(match, upstream, pairs=1 if quick else 5))
+    return Section(NAME, TITLE, METHOD, found)
 
 
 def measured(match: Match, upstream: UpstreamEnvironment, pairs: int) -> list[tuple[Speed, Speed]]:
@@ -74,10 +82,9 @@ def measured(match: Match, upstream: UpstreamEnvironment, pairs: int) -> list[tu
 def lines_of(match: Match, pairs: Sequence[tuple[Speed, Speed]]) -> list[Line]:
     by_cpu = ratios([(ours.per_cpu_second, theirs.per_cpu_second) for ours, theirs in pairs])
     by_time = ratios([(ours.per_second, theirs.per_second) for ours, theirs in pairs])
-    what = f"{match.algo}, {match.env_id}"
     return [
-        Line(f"{what}: steps per CPU second, ours ÷ upstream", by_cpu, target=Target("≥", match.target)),
-        Line(f"{what}: steps per second, ours ÷ upstream", by_time),
-        Line(f"{what}: steps per second, ours", [ours.per_second for ours, _ in pairs], "/s"),
-        Line(f"{what}: steps per second, upstream", [theirs.per_second for _, theirs in pairs], "/s"),
+        Line(f"{match.title}: steps per CPU second, ours ÷ upstream", by_cpu, target=Target("≥", match.target)),
+        Line(f"{match.title}: steps per second, ours ÷ upstream", by_time),
+        Line(f"{match.title}: steps per second, ours", [ours.per_second for ours, _ in pairs], "/s"),
+        Line(f"{match.title}: steps per second, upstream", [theirs.per_second for _, theirs in pairs], "/s"),
     ]

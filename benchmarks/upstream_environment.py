@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.machine import ROOT
-from gym_gui.services.trainer.bundle_requirements import BundleError
-from gym_gui.services.trainer.bundles import BundleManager, requirement_dirs
+from gym_gui.services.trainer.bundles.manager import BundleManager, requirement_dirs
+from gym_gui.services.trainer.bundles.requirements import BundleError
 from mosaic_protocol.paths import MosaicPaths
 
 BUNDLE = "cleanrl_upstream"

@@ -1,1 +1,1 @@
-"""Trains with single-file reinforcement-learning scripts: our own and upstream CleanRL's."""
+"""Trains with single-file reinforcement-learning scripts: MOSAIC's own and upstream CleanRL's."""

@@ -1,45 +1,37 @@
-"""Keeps ``analytics.json`` of a run current: at the start, at every checkpoint, now and then, and at the end."""
+"""What ``analytics.json`` says of a CleanRL run; :mod:`mosaic_worker.supervision.analytics` keeps it current."""
 
 from __future__ import annotations
 
 import sys
-import time
-from pathlib import Path
 from typing import Any
 
 from cleanrl_worker.config import WorkerConfig
 from cleanrl_worker.script_plan import ScriptPlan
-from cleanrl_worker.tools.extras import applied_sets
 from mosaic_protocol.paths import RunPaths
-from mosaic_protocol.run_manifest import refresh_manifest
+from mosaic_protocol.provenance import code_record, plain_settings
+from mosaic_worker.harness.capabilities import as_json
+from mosaic_worker.supervision import analytics
 
-REFRESH_SECONDS = 30.0
+
+def facts_of(config: WorkerConfig, plan: ScriptPlan) -> dict[str, Any]:
+    """What is known of a run before it starts."""
+    facts: dict[str, Any] = {
+        "worker": "cleanrl",
+        "algo": plan.name,
+        "env_id": config.env_id,
+        "seed": config.seed,
+        "total_timesteps": config.total_timesteps,
+        "script_arguments": list(plan.arguments),
+        "code": code_record(plan.path),
+        "resolved": plain_settings({name: plan.values.get(name, flag.default) for name, flag in plan.flags.items()}),
+    }
+    if plan.order is not None:
+        facts["script"] = str(plan.path)
+        facts["script_python"] = str(plan.python or sys.executable)
+        facts["capabilities"] = as_json(plan.capabilities)
+    return facts
 
 
-class AnalyticsManifest:
-    """Belongs to the supervisor's thread. A full disk costs freshness, never the run."""
-
+class AnalyticsManifest(analytics.AnalyticsManifest):
     def __init__(self, run: RunPaths, config: WorkerConfig, plan: ScriptPlan) -> None:
-        self._run = run
-        self._facts: dict[str, Any] = {
-            "worker": "cleanrl",
-            "algo": plan.name,
-            "env_id": config.env_id,
-            "seed": config.seed,
-            "total_timesteps": config.total_timesteps,
-            "script_arguments": list(plan.arguments),
-            "extras": applied_sets(Path(sys.prefix)),
-        }
-        self._next_at = 0.0
-
-    def refresh(self, **facts: Any) -> None:
-        self._facts.update(facts)
-        self._next_at = time.monotonic() + REFRESH_SECONDS
-        try:
-            refresh_manifest(self._run, **self._facts)
-        except OSError as error:
-            print(f"analytics.json could not be written: {error}", flush=True)
-
-    def refresh_if_due(self) -> None:
-        if time.monotonic() >= self._next_at:
-            self.refresh()
+        super().__init__(run, facts_of(config, plan))

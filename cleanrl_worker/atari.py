@@ -1,7 +1,7 @@
 """Atari games as the learning literature presents them, many side by side, with a state that can be kept.
 
 The emulator is driven directly. `ale_py`'s own vector environment takes the same processor time a step, but it
-starts the whole game anew when a life is lost (`episodic_life`), so that an agent would never see a second life,
+restarts the whole game when a life is lost (`episodic_life`), so that an agent would never see a second life,
 and its emulators' states are out of reach, so that a stopped run could not go on in the same game.
 """
 
@@ -16,7 +16,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from cleanrl_worker.game_camera import Camera
+from mosaic_worker.recording.game_camera import Camera
 
 if TYPE_CHECKING:
     from ale_py import ALEInterface
@@ -103,8 +103,8 @@ class AtariGame:
     """One game: up to 30 no-ops at its start, every action for 4 frames, fire pressed where a life needs it,
     84x84 grey pictures (the brighter of the last two frames) in stacks of 4.
 
-    With `episodic_life` a lost life ends the episode and the game goes on in the next; `game_over` tells when the
-    game itself ended. Rewards are those of the game. `score` and `frames` are of the running game.
+    With `episodic_life` a lost life ends the episode and the game goes on in the next; `game_over` says when the game
+    itself ended. Rewards are those of the game. `score` and `frames` are of the running game.
     """
 
     def __init__(self, env_id: str, *, episodic_life: bool, sticky: float | None = None) -> None:
@@ -136,7 +136,7 @@ class AtariGame:
         self._screens = np.zeros((2, height, width), dtype=np.uint8)
 
     def seed(self, seed: int) -> None:
-        """Draw lots from this seed on; a reset must follow, which begins a new game."""
+        """Draw random numbers from this seed on; a reset must follow, which begins a new game."""
         self.random = np.random.default_rng(seed)
         self.abandon()
 
@@ -233,7 +233,7 @@ class AtariGame:
     def snapshot(self, kept: dict[str, Any]) -> None:
         from ale_py import ALEState
 
-        from cleanrl_worker.plain_state import assign
+        from mosaic_worker.state.plain_state import assign
 
         for name in self.KEPT:
             assign(self, name, kept[name])
@@ -262,6 +262,8 @@ class AtariGames:
     ) -> None:
         self.games = [AtariGame(env_id, episodic_life=True, sticky=sticky) for _ in range(count)]
         self.camera = Camera(self.games[0].colours) if record else None
+        self.picture = self.games[0].colours
+        """What the first game shows."""
         self.count = count
         self.single_action_space = gym.spaces.Discrete(self.games[0].action_count)
         self.single_observation_space = gym.spaces.Box(0, 255, (STACK, SIDE, SIDE), np.uint8)
@@ -342,7 +344,7 @@ def make_games(
     algo: str, env_id: str, count: int, seed: int, *, sticky: float | None = None, record: bool = False
 ) -> AtariGames:
     """The games for a script, or UsageError with the sentence that says why there are none."""
-    from cleanrl_worker.session import UsageError
+    from mosaic_worker.errors import UsageError
 
     try:
         import cv2  # noqa: F401 - needed with the first picture

@@ -1,34 +1,29 @@
 """``python -m cleanrl_worker.cli``: check a config, or run one script under supervision.
 
 Started by the trainer daemon with ``--config FILE --grpc``; by hand it runs the same script with the same supervisor
-and prints lifecycle events as JSON lines. Flags that are not ours are forwarded to the script.
+and prints lifecycle events as JSON lines. Flags that it does not know are forwarded to the script.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import signal
 import sys
 import time
 from pathlib import Path
 from typing import Any, NoReturn
 
-from cleanrl_worker.analytics import AnalyticsManifest
+from cleanrl_worker.analytics import facts_of
 from cleanrl_worker.config import ConfigError, WorkerConfig
 from cleanrl_worker.foreign_environment import environment_for
-from cleanrl_worker.full_disk import print_past_a_full_disk
-from cleanrl_worker.harness.capabilities import as_json as capabilities_as_json
-from cleanrl_worker.launcher import become_script, leave
-from cleanrl_worker.runtime import CleanRLWorkerRuntime, Wishes
 from cleanrl_worker.script_plan import ScriptPlan
-from cleanrl_worker.script_process import ScriptProcess
-from cleanrl_worker.telemetry import SessionEmitter, StdoutEmitter
 from mosaic_protocol.flag_words import FlagWordError, split_flags
 from mosaic_protocol.fork_server import is_warm
-from mosaic_protocol.paths import RunPaths
-from mosaic_protocol.states import Desired
+from mosaic_protocol.full_disk import print_past_a_full_disk
+from mosaic_worker.errors import UsageError
+from mosaic_worker.harness.capabilities import as_json as capabilities_as_json
+from mosaic_worker.supervision.launcher import leave
+from mosaic_worker.supervision.supervise import supervise_by_hand, supervise_for_daemon
 
 EXIT_USAGE = 2
 
@@ -56,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--emit-summary", action="store_true", help="print what would run as JSON")
     parser.add_argument("--describe-flags", action="store_true", help="print the script's flags as JSON, start nothing")
     parser.add_argument("--grpc", action="store_true", help="report to the trainer daemon that started this process")
-    parser.add_argument("--grpc-target", help="address of the daemon")
+    parser.add_argument("--grpc-target", help="address of the daemon (default: its Unix socket)")
     return parser
 
 
@@ -69,10 +64,15 @@ def main() -> int:
             return _describe_flags(plan)
         if options.dry_run:
             return _dry_run(config, plan, emit=options.emit_summary)
-        # Only now: what was printed above is the answer itself, and nobody must take half of it for one.
+        # Only now: what was printed above is the answer itself, and half of it must not pass for one.
         print_past_a_full_disk()
-        return _supervise_for_daemon(config, plan) if options.grpc else _supervise_by_hand(config, plan)
-    except ConfigError as error:
+        facts = facts_of(config, plan)
+        if options.grpc:
+            steps, target = config.total_timesteps or 0, options.grpc_target
+            return supervise_for_daemon(plan, facts, _introduction(config, plan), total_steps=steps, target=target)
+        folder = Path("runs") / f"{plan.name}__{config.seed}__{time.time_ns() // 10**6}"
+        return supervise_by_hand(plan, facts, folder, str(config.extras.get("tensorboard_dir") or ""))
+    except UsageError as error:
         print(f"cleanrl_worker: {' '.join(str(error).split())}", file=sys.stderr)
         return EXIT_USAGE
 
@@ -108,9 +108,12 @@ def _describe_flags(plan: ScriptPlan) -> int:
 
 
 def _dry_run(config: WorkerConfig, plan: ScriptPlan, *, emit: bool) -> int:
-    """Everything that can be known before the start: script, flags, environment, spaces."""
+    """Everything that can be known before the start: script, flags and their values, environment, spaces."""
     from cleanrl_worker.preflight import check_action_space
+    from mosaic_worker.scripts.argument_check import check_arguments
 
+    if plan.order is None:
+        check_arguments(plan.path, plan.values)
     summary: dict[str, Any] = {
         "status": "ok",
         "algo": plan.name,
@@ -131,68 +134,12 @@ def _dry_run(config: WorkerConfig, plan: ScriptPlan, *, emit: bool) -> int:
     return 0
 
 
-def _supervise_for_daemon(config: WorkerConfig, plan: ScriptPlan) -> int:
-    """Claim, start the script, then talk: the script is forked while this process has one thread."""
-    from mosaic_protocol.worker_client import EXIT_REVOKED, LaunchRevokedError, WorkerSession
-
-    try:
-        session = WorkerSession.from_environment(_introduction(config, plan))
-        session.claim()
-    except LaunchRevokedError:
-        return EXIT_REVOKED
-    except RuntimeError as error:  # started with --grpc, but not by a daemon
-        raise ConfigError(str(error)) from error
-    supervisor = os.getpid()
-    script = ScriptProcess.start(plan, {})
-    if script is None:
-        become_script(plan.path, list(plan.arguments), supervisor, plan.order)
-    session.open(claim=False)
-    session.progress(0, config.total_timesteps or 0, "starting")
-    manifest = _manifest(session.run, config, plan)
-    runtime = CleanRLWorkerRuntime(
-        script, SessionEmitter(session), manifest, lambda: session.desired, lambda: session.registered
-    )
-    session.on_change = runtime.wake
-    signal.signal(signal.SIGTERM, lambda *_: session.request(Desired.STOP, "SIGTERM"))
-    status = runtime.run()
-    session.finish()
-    return status
-
-
-def _supervise_by_hand(config: WorkerConfig, plan: ScriptPlan) -> int:
-    """The same supervision without a daemon, in a folder of its own."""
-    run = RunPaths(Path("runs") / f"{plan.name}__{config.seed}__{time.time_ns() // 10**6}")
-    run.outbox.mkdir(parents=True)
-    # Our stdout is for lifecycle events, one JSON object a line: what the script prints goes beside it.
-    script = ScriptProcess.start(plan, {"MOSAIC_RUN_DIR": str(run.directory.absolute())}, stdout=2)
-    assert script is not None, "only a warm process forks, and this one was started by hand"
-    wishes = Wishes()
-    manifest = _manifest(run, config, plan)
-    runtime = CleanRLWorkerRuntime(script, StdoutEmitter(), manifest, lambda: wishes.desired, lambda: wishes.may_begin)
-
-    def stop(*_: object) -> None:
-        wishes.stop()
-        runtime.wake()
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
-    return runtime.run()
-
-
 def _introduction(config: WorkerConfig, plan: ScriptPlan) -> dict[str, Any]:
-    """What the daemon is told of the run when the worker registers."""
-    told: dict[str, Any] = {"algo": plan.name, "env_id": config.env_id}
+    """What the worker says of the run when it registers."""
+    told: dict[str, Any] = {"algo": plan.name, "env_id": config.env_id, "extras": dict(config.extras)}
     if plan.order is not None:
         told |= {name: one.offered for name, one in plan.capabilities.items()}
     return told
-
-
-def _manifest(run: RunPaths, config: WorkerConfig, plan: ScriptPlan) -> AnalyticsManifest:
-    manifest = AnalyticsManifest(run, config, plan)
-    if plan.order is not None:
-        can = capabilities_as_json(plan.capabilities)
-        manifest.refresh(script=str(plan.path), script_python=str(plan.python or sys.executable), capabilities=can)
-    return manifest
 
 
 if __name__ == "__main__":

@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any
 
-from mosaic_protocol.suggest import did_you_mean, shown
+from mosaic_protocol.settings_spelling import respelt
+from mosaic_protocol.suggest import shown
+from mosaic_protocol.worker_manifest import WorkerManifest, load_manifest
+from mosaic_protocol.worker_settings import SettingsError, Start, WorkerSettings, read_settings
+from mosaic_worker import run_extras
+from mosaic_worker.config_file import read_config_file
+from mosaic_worker.errors import UsageError
 
 PACKAGE = Path(__file__).resolve().parent
 
-KNOWN_EXTRAS = (
-    "algo_params",
-    "notes",
-    "requirements",
-    "track_wandb",
-    "wandb_entity",
-    "wandb_http_proxy",
-    "wandb_https_proxy",
-    "wandb_project_name",
-    "wandb_run_name",
-    "wandb_use_vpn_proxy",
-)
-
-
 OWN_SETTINGS = ("env_id", "seed", "total_timesteps")
-"""Flags of every script that the config has fields for; the manifest and the listings tell those."""
+"""Flags of every script that the config has fields for; the manifest and the listings show those."""
 
 
 SOURCES = ("mosaic", "cleanrl")
-"""Whose scripts: ours, or upstream CleanRL's."""
+"""Whose scripts: MOSAIC's, or upstream CleanRL's."""
 
 
-class ConfigError(ValueError):
+class ConfigError(UsageError):
     """A config that cannot be run; the message is one sentence for the person who wrote it."""
+
+
+@cache
+def own_manifest() -> WorkerManifest:
+    """The manifest of this worker, which says what settings it has besides those of every worker."""
+    return load_manifest(PACKAGE)
 
 
 @dataclass(frozen=True)
@@ -47,6 +45,10 @@ class WorkerConfig:
     env_id: str = ""
     seed: int = 1
     total_timesteps: int | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+    """The script's own flags."""
+    start: Start | None = None
+    """The checkpoint to begin from."""
     script: str = ""
     """A script of the user's own instead of an algorithm."""
     source: str = "mosaic"
@@ -62,19 +64,24 @@ class WorkerConfig:
     @classmethod
     def load(cls, path: Path | None, overrides: Mapping[str, Any]) -> WorkerConfig:
         """Read a config file (a worker config or a whole run config) and put the command line's words over it."""
-        content = _worker_part(_read(path)) if path is not None else {}
-        known = {one.name for one in fields(cls)}
-        for name in content:
-            if name not in known:
-                raise ConfigError(f"the worker config has an unknown field {name!r}{did_you_mean(name, known)}")
+        try:
+            content = respelt(read_config_file(path)) if path is not None else {}
+        except UsageError as error:
+            raise ConfigError(str(error)) from error
         given = {name: value for name, value in overrides.items() if value is not None}
-        params = given.pop("algo_params", {})
-        return replace(cls(), **{**content, **given}).checked().with_params(params)
+        flags = respelt({"params": given.pop("algo_params", {})})
+        start = {"start": flags["start"]} if "start" in flags else {}
+        return cls.of({**content, **given, **start}).with_params(flags.get("params") or {})
 
-    @property
-    def params(self) -> dict[str, Any]:
-        """The script's own flags."""
-        return dict(self.extras.get("algo_params") or {})
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> WorkerConfig:
+        """From settings in any spelling. Raises :class:`ConfigError` for what is not a run of this worker's."""
+        try:
+            told = read_settings(content, own_manifest())
+        except SettingsError as error:
+            sentences = [_sentence(problem.path, problem.message, problem.value_repr) for problem in error.problems]
+            raise ConfigError("; ".join(sentences)) from None
+        return cls(**_given(told))._checked().with_params({})
 
     @property
     def checkpoints(self) -> dict[str, Any]:
@@ -84,7 +91,7 @@ class WorkerConfig:
     @property
     def tracks(self) -> bool:
         """Whether Weights & Biases was asked for, in either place that people know."""
-        return bool(self.extras.get("track_wandb") or (self.artifacts.get("wandb") or {}).get("enabled"))
+        return run_extras.tracks(self.extras, self.artifacts)
 
     @property
     def is_upstream(self) -> bool:
@@ -94,53 +101,38 @@ class WorkerConfig:
         merged = {**self.params, **params}
         for name in OWN_SETTINGS:
             require(name not in merged, f"{name} is a setting of the run itself: give it outside the script's flags")
-        return replace(self, extras={**self.extras, "algo_params": merged})
+        return replace(self, params=merged)
 
     def checked(self) -> WorkerConfig:
-        self._check_types()
-        require(0 <= self.seed < 2**32, f"seed must be 0 to 4294967295, got {shown(self.seed)}")
-        steps = self.total_timesteps
-        require(
-            steps is None or 1 <= steps <= 10**12, f"total_timesteps must be between 1 and 10^12, got {shown(steps)}"
-        )
+        """The same, put together by hand, as it would be read from a file."""
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        if self.start is not None:
+            given["start"] = self.start.model_dump()
+        return WorkerConfig.of(given)
+
+    def _checked(self) -> WorkerConfig:
+        """What is this worker's own to judge."""
         require(bool(self.algo or self.script), "the config names neither an algo nor a script")
         require(self.source in SOURCES, f"source must be mosaic or cleanrl, got {shown(self.source)}")
         require(not (self.script and self.is_upstream), "give a script or source=cleanrl, not both")
-        for name in self.extras:
-            require(name != "tensorboard_dir", "extras.tensorboard_dir is not needed: the files lie with the run")
-            require(name in KNOWN_EXTRAS, f"extras has an unknown field {name!r}{did_you_mean(name, KNOWN_EXTRAS)}")
+        try:
+            run_extras.require_known(self.extras)
+        except UsageError as error:
+            raise ConfigError(str(error)) from None
+        require_type("artifacts.checkpoints", self.artifacts.get("checkpoints"), dict | None, "an object")
         return self
 
-    def _check_types(self) -> None:
-        for name in ("algo", "env_id", "script", "run_id", "source", "cleanrl_path", "bundle"):
-            require_type(name, getattr(self, name), str, "a text")
-        require_type("seed", self.seed, int, "a whole number")
-        require_type("total_timesteps", self.total_timesteps, int | None, "a whole number")
-        require_type("extras", self.extras, dict, "an object")
-        require_type("extras.algo_params", self.extras.get("algo_params"), dict | None, "an object")
-        require_type("artifacts", self.artifacts, dict, "an object")
-        require_type("artifacts.checkpoints", self.artifacts.get("checkpoints"), dict | None, "an object")
+
+def _given(told: WorkerSettings) -> dict[str, Any]:
+    """What was given, by the names of the config's fields."""
+    require(told.dataset is None, "CleanRL's algorithms learn from an environment: leave the dataset out")
+    known = {name: getattr(told, name) for name in ("algo", "env_id", "seed", "total_timesteps", "start", "run_id")}
+    known |= {"params": told.params, "extras": told.extras, "artifacts": told.artifacts, **told.choices}
+    return {name: value for name, value in known.items() if value is not None}
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} cannot be read as a JSON config: {error}") from error
-    require(isinstance(content, dict), f"{path} must hold a JSON object")
-    return dict(content)
-
-
-def _worker_part(content: dict[str, Any]) -> dict[str, Any]:
-    """A whole run config carries the worker's part in ``metadata.worker.config``."""
-    metadata = content.get("metadata")
-    if not isinstance(metadata, dict):
-        return content
-    worker = metadata.get("worker")
-    part = worker.get("config") if isinstance(worker, dict) else None
-    if not isinstance(part, dict):
-        raise ConfigError("metadata.worker.config is missing from the run config")
-    return {**part, "artifacts": content.get("artifacts") or {}}
+def _sentence(path: str, message: str, got: str) -> str:
+    return f"{path} {message}, got {got}" if got else f"{path} {message}"
 
 
 def require_type(name: str, value: object, kind: type | UnionType, spoken: str) -> None:

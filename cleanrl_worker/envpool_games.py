@@ -1,7 +1,7 @@
 """Atari games played by EnvPool, with the face of :class:`cleanrl_worker.atari.AtariGames`.
 
 EnvPool spends a step on every reset: the step after an end ignores its action, pays nothing and shows the first
-observation of the next episode. Those are told as `resets`, since nothing can be learned from them. Its games cannot
+observation of the next episode. Those are marked as `resets`, since nothing can be learned from them. Its games cannot
 be kept: there is no way to read an emulator's state.
 """
 
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cleanrl_worker.atari import FRAME_SKIP, SPELLINGS, Step, UnknownGameError, unknown_game
-from cleanrl_worker.game_camera import Camera
+from cleanrl_worker.atari import FRAME_SKIP, SPELLINGS, AtariGames, Step, UnknownGameError, unknown_game
 from mosaic_protocol.suggest import did_you_mean
+from mosaic_worker.recording.game_camera import Camera
 
 INSTALL = "python -m cleanrl_worker.tools.install_extras --set envpool"
 _ENLARGED = 4
@@ -73,7 +73,7 @@ class EnvPoolGames:
             repeat_action_probability=sticky,
         )
         self.count = count
-        self.camera = Camera(self._picture) if record else None
+        self.camera = Camera(self.picture) if record else None
         self.single_action_space = self._envs.action_space
         self.single_observation_space = self._envs.observation_space
         self.observations: NDArray[np.uint8] = self._envs.reset()[0]
@@ -99,7 +99,8 @@ class EnvPoolGames:
             self.camera.close()
         self._envs.close()
 
-    def _picture(self) -> NDArray[np.uint8]:
+    def picture(self) -> NDArray[np.uint8]:
+        """What the first game shows."""
         return self.observations[0, -1].repeat(_ENLARGED, axis=0).repeat(_ENLARGED, axis=1)
 
 
@@ -107,7 +108,7 @@ def make_envpool_games(
     algo: str, env_id: str, count: int, seed: int, *, sticky: float, record: bool = False
 ) -> EnvPoolGames:
     """The games for a script, or UsageError with the sentence that says why there are none."""
-    from cleanrl_worker.session import UsageError
+    from mosaic_worker.errors import UsageError
 
     try:
         return EnvPoolGames(envpool_name(env_id), count, seed, sticky=sticky, record=record)
@@ -115,3 +116,25 @@ def make_envpool_games(
         raise UsageError(f"{algo} needs the envpool extra ({error}). Install it with: {INSTALL}") from error
     except UnknownGameError as error:
         raise UsageError(f"{algo} plays Atari games, and {error}") from error
+
+
+class KeptGames:
+    """The games as a part of the checkpoint, as far as they can be."""
+
+    def __init__(self, games: AtariGames | EnvPoolGames) -> None:
+        self.games = games
+
+    @property
+    def state(self) -> dict[str, Any]:
+        snapshot = self.games.snapshot if isinstance(self.games, AtariGames) else None
+        return {"count": self.games.count, "snapshot": snapshot}
+
+    @state.setter
+    def state(self, kept: dict[str, Any]) -> None:
+        if kept["count"] != self.games.count:
+            raise ValueError(f"the checkpoint has {kept['count']} games, this run has {self.games.count}")
+        if kept["snapshot"] is not None and isinstance(self.games, AtariGames):
+            self.games.snapshot = kept["snapshot"]
+        else:
+            sentence = "EnvPool's games cannot be kept in a checkpoint: new episodes begin, all else goes on as it was."
+            print(sentence, flush=True)

@@ -1,141 +1,14 @@
-"""``python -m cleanrl_worker.evaluate``: play episodes with a checkpoint and tell how it did.
+"""``python -m cleanrl_worker.evaluate``: play episodes with a checkpoint of this worker and report how it did.
 
-Answers with JSON lines: ``{"at": "ready", …}`` once the policy is loaded, ``{"at": "episode", …}`` for each episode,
-``{"at": "progress", …}`` now and then within long ones, and last ``{"at": "result", …}``. SIGTERM ends it with the
-result of the episodes that were finished; SIGINT is left to the process that started it.
+The program is :mod:`mosaic_worker.policies.evaluate`; the scripts say how their policies act.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
-import signal
 import sys
-import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
 
-from cleanrl_worker.answers import refuse, take_over_stdout, tell
-from cleanrl_worker.launcher import die_with_parent
-
-if TYPE_CHECKING:
-    from cleanrl_worker.acting import LoadedPolicy
-
-MODES = {"deterministic": ("deterministic",), "sampled": ("sampled",), "both": ("deterministic", "sampled")}
-_MOST_USUAL_JOBS = 4
-
-
-def main() -> int:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends Ctrl-C to us as well, but we are asked by SIGTERM
-    options = _parser().parse_args()
-    answers = take_over_stdout()
-    if options.parent:
-        die_with_parent(options.parent)
-
-    os.environ["OMP_NUM_THREADS"] = "1"  # networks this small are slower on more, and threads do not survive a fork
-    import torch
-
-    from cleanrl_worker.acting import load_acting
-    from cleanrl_worker.checkpoints import CheckpointError
-    from cleanrl_worker.evaluation_team import EvaluationError
-    from cleanrl_worker.session import UsageError
-
-    torch.set_num_threads(1)
-    try:
-        return Evaluation(load_acting(options.checkpoint), options, answers).run()
-    except (CheckpointError, UsageError) as error:
-        return refuse(error)
-    except EvaluationError as error:
-        refuse(error)
-        return 1
-    except BrokenPipeError:
-        return 1
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m cleanrl_worker.evaluate", description=__doc__, allow_abbrev=False)
-    parser.add_argument("--checkpoint", type=Path, required=True, help="directory of the checkpoint")
-    parser.add_argument("--episodes", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--mode", choices=MODES, default="both")
-    parser.add_argument("--env-id", help="another environment with the same spaces")
-    parser.add_argument("--jobs", type=int, help="processes that play side by side")
-    parser.add_argument("--record", type=Path, help="directory for clips of some episodes")
-    parser.add_argument("--parent", type=int, help="end with this process")
-    return parser
-
-
-class Evaluation:
-    """One evaluation from the first episode to the result."""
-
-    def __init__(self, loaded: LoadedPolicy, options: argparse.Namespace, answers: TextIO) -> None:
-        self.loaded, self.options, self.answers = loaded, options, answers
-        self.jobs: int = min(options.jobs or _usual_jobs(), max(1, options.episodes // 2))
-        self.stopped = False
-        self.results: dict[str, Any] = {}
-
-    def run(self) -> int:
-        signal.signal(signal.SIGTERM, self._on_terminate)
-        tell(self.answers, at="ready", **self._about())
-        began = time.monotonic()
-        for mode in MODES[self.options.mode]:
-            if not self.stopped:
-                self._measure(mode)
-        seconds = round(time.monotonic() - began, 3)
-        about = self._about() | self._recorded()
-        tell(self.answers, at="result", **about, wall_seconds=seconds, results=self.results)
-        return 0
-
-    def _recorded(self) -> dict[str, Any]:
-        if self.options.record is None:
-            return {}
-        videos = sorted(str(file) for file in self.options.record.glob("*/*.mp4"))
-        notes = self._about()["notes"]
-        if not videos:
-            notes.append("No video was recorded: the environment could not be rendered, or PyAV is not installed.")
-        return {"videos": videos, "notes": notes}
-
-    def _about(self) -> dict[str, Any]:
-        manifest = self.loaded.manifest
-        return {
-            "algo": manifest.algo,
-            "env_id": self.options.env_id or manifest.env_id,
-            "step": manifest.step,
-            "sha256": manifest.tensor_sha256,
-            "seed": self.options.seed,
-            "episodes": self.options.episodes,
-            "complete": not self.stopped,
-            "notes": list(manifest.lineage.get("notes", [])),
-        }
-
-    def _measure(self, mode: str) -> None:
-        from cleanrl_worker.evaluation import Episode, summary
-        from cleanrl_worker.evaluation_team import Steps, Task, play
-
-        about = (self.loaded, self.options.env_id, self.options.seed, mode == "deterministic")
-        task = Task(*about, self.options.record / mode if self.options.record else None)
-        episodes: list[Episode] = []
-        for event in play(task, self.options.episodes, self.jobs, lambda: self.stopped):
-            if isinstance(event, Steps):
-                tell(self.answers, at="progress", mode=mode, steps=event.count)
-            else:
-                episodes.append(event)
-                told = {"number": event.number, "return": event.total, "length": event.length}
-                tell(self.answers, at="episode", mode=mode, **_plain(told))
-        self.results[mode] = summary(episodes)
-
-    def _on_terminate(self, *_: object) -> None:
-        self.stopped = True
-
-
-def _usual_jobs() -> int:
-    return min(len(os.sched_getaffinity(0)), _MOST_USUAL_JOBS)
-
-
-def _plain(told: dict[str, float]) -> dict[str, float | None]:
-    """JSON knows no infinity, and a broken environment may well give one."""
-    return {name: value if abs(value) < float("inf") else None for name, value in told.items()}
-
+from cleanrl_worker.config import PACKAGE
+from mosaic_worker.policies.evaluate import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(PACKAGE))

@@ -8,16 +8,17 @@ import os
 import subprocess
 
 from cleanrl_worker.config import ConfigError
-from cleanrl_worker.foreign_python import apart, module_command
 from cleanrl_worker.script_plan import ScriptPlan
+from mosaic_protocol.plain_text import last_line
+from mosaic_worker.supervision.foreign_python import apart, module_command
 
 _PATIENCE_SECONDS = 60.0
 _OTHER_NAMES = frozenset({"envpool", "procgen", "pettingzoo", "isaacgym", "isaacgymenvs"})
-"""Libraries with environment names of their own, which only the script itself can make anything of."""
+"""Libraries with environment names of their own, which only the script itself understands."""
 
 
 def environment_for(plan: ScriptPlan, env_id: str) -> dict[str, str]:
-    """The spaces of an environment, {} when only the script can tell. Raises :class:`ConfigError` when it is not
+    """The spaces of an environment, {} when only the script knows them. Raises :class:`ConfigError` when it is not
     there."""
     if plan.libraries & _OTHER_NAMES and plan.order is not None:
         return {}
@@ -36,7 +37,7 @@ def _described_here(plan: ScriptPlan, env_id: str) -> dict[str, str]:
 
 
 def _described_there(plan: ScriptPlan, env_id: str, library: str) -> dict[str, str]:
-    command = [*module_command("cleanrl_worker.harness.probe", plan.python), library, env_id]
+    command = [*module_command("mosaic_worker.harness.probe", plan.python), library, env_id]
     try:
         answer = subprocess.run(
             command,
@@ -51,12 +52,10 @@ def _described_there(plan: ScriptPlan, env_id: str, library: str) -> dict[str, s
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ConfigError(f"{plan.python} could not be asked about {env_id}: {error}") from error
     lines = answer.stdout.splitlines()
-    told = json.loads(lines[-1]) if answer.returncode == 0 and lines else {"problem": _last(answer.stderr)}
-    if "problem" in told:
-        raise ConfigError(f"{env_id} cannot be made with {library} in {plan.python}: {told['problem']}")
-    return {name: str(value) for name, value in told.items()}
-
-
-def _last(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1][:300] if lines else "it said nothing"
+    if answer.returncode == 0 and lines:
+        found = json.loads(lines[-1])
+    else:
+        found = {"problem": last_line(answer.stderr) or "it said nothing"}
+    if "problem" in found:
+        raise ConfigError(f"{env_id} cannot be made with {library} in {plan.python}: {found['problem']}")
+    return {name: str(value) for name, value in found.items()}

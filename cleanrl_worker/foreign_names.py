@@ -1,7 +1,7 @@
-"""What CleanRL calls the parameters of its networks, in our words.
+"""What CleanRL calls the parameters of its networks, and what they are called here.
 
 A network of CleanRL's that has a twin here has the same layers under the same names; what differs is the name of the
-whole, and that the two critics of SAC and TD3 are one module here. A table says how to tell them apart.
+whole, and that the two critics of SAC and TD3 are one module here. A table says which is which.
 """
 
 from __future__ import annotations
@@ -127,17 +127,15 @@ def _joined_critics(theirs: Tensors, layout: Layout) -> Tensors:
         both = [[theirs.get(f"{prefix}.fc{layer}.{kind}") for prefix in pair] for layer, kind in _CRITIC_PARTS]
         if all(part is not None for parts in both for part in parts):
             return {
-                f"critics.{kind}_{layer}": torch.stack([_oriented(part) for part in parts if part is not None])
+                f"critics.{kind}_{layer}": torch.stack(
+                    [part.T if part.ndim == 2 else part[None] for part in parts if part is not None]
+                )
                 for (layer, kind), parts in zip(_CRITIC_PARTS, both, strict=True)
             }
     return {}
 
 
 _CRITIC_PARTS = [(layer, kind) for layer in (1, 2, 3) for kind in ("weight", "bias")]
-
-
-def _oriented(part: torch.Tensor) -> torch.Tensor:
-    return part.T if part.ndim == 2 else part[None]
 
 
 def _is_within(name: str, parts: tuple[str, ...]) -> bool:

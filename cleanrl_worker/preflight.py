@@ -34,9 +34,9 @@ class MissingExtraError(ConfigError):
 
 
 def describe_environment(env_id: str, algo: str = "") -> dict[str, str]:
-    """Tell the spaces of an environment, looked for where the algorithm gets its environments from.
+    """The spaces of an environment, looked for where the algorithm gets its environments from.
 
-    Without an algorithm of ours that is Gymnasium. Raises :class:`ConfigError` when it cannot be made.
+    Without an algorithm of the manifest that is Gymnasium. Raises :class:`ConfigError` when it cannot be made.
     """
     spaces = _spaces(env_id, algo)
     return {
@@ -72,7 +72,7 @@ def _spaces(env_id: str, algo: str) -> Spaces:
             refusals.append(error)
     if missing := [error for error in refusals if isinstance(error, MissingExtraError)]:
         raise missing[0]
-    # Of an algorithm that plays Atari's games and others, the one who was asked for none of Atari's speaks.
+    # An algorithm may play Atari's games and others: the refusal of the source that the name belongs to explains more.
     raise refusals[0] if is_atari_name(env_id) else refusals[-1]
 
 
@@ -147,7 +147,7 @@ def _made(env_id: str) -> Any:
     from gymnasium.error import DependencyNotInstalled, Error
 
     try:
-        # What packages print or warn of while they are imported would stand between the caller and our one answer.
+        # What packages print or warn of while they are imported would stand between the caller and the one answer.
         with redirect_stdout(io.StringIO()), warnings.catch_warnings(action="ignore"):
             return gymnasium.make(env_id)
     except (DependencyNotInstalled, ImportError) as error:
@@ -186,7 +186,7 @@ def _extra_for(env_id: str, error: BaseException | None) -> str | None:
 
 def _missing(env_id: str, extra: str, error: BaseException) -> MissingExtraError:
     command = f"python -m cleanrl_worker.tools.install_extras --set {extra}"
-    # A package that is there and does not load, say for want of a system library, has more to tell than a missing one.
+    # A package that is there and does not load (a system library may be missing) explains more than a missing one.
     broken = isinstance(error, ImportError) and not isinstance(error, ModuleNotFoundError)
     reason = f" ({_first_line(error)})" if broken else ", which is not installed"
     return MissingExtraError(f"{env_id} needs the {extra} extra{reason}. Install it with: {command}")

@@ -5,22 +5,13 @@ Everything that can be known before the run starts is checked here, and each ref
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cleanrl_worker.config import PACKAGE, ConfigError, WorkerConfig, require, require_type
-from cleanrl_worker.control import CHECKPOINTS_VARIABLE
-from cleanrl_worker.flags import Flag, FlagError, checked, command_line, read_flags
-from cleanrl_worker.harness import capabilities
-from cleanrl_worker.harness.capabilities import Capabilities
-from cleanrl_worker.harness.run import HarnessOrder
-from cleanrl_worker.harness.source import ScriptSource
-from cleanrl_worker.tracking.plan import PROXY_SWITCH
+from cleanrl_worker.config import PACKAGE, ConfigError, WorkerConfig, own_manifest, require, require_type
 from cleanrl_worker.upstream import (
     UPSTREAM_BUNDLE,
     UpstreamError,
@@ -29,43 +20,31 @@ from cleanrl_worker.upstream import (
     upstream_script,
 )
 from mosaic_protocol.suggest import did_you_mean
-from mosaic_protocol.wandb_proxies import PROXY_VARIABLES, find_proxies
-from mosaic_protocol.worker_manifest import load_manifest
+from mosaic_worker import run_extras
+from mosaic_worker.harness import capabilities
+from mosaic_worker.harness.capabilities import Capabilities
+from mosaic_worker.harness.run import HarnessOrder
+from mosaic_worker.harness.source import ScriptSource
+from mosaic_worker.scripts.flags import Flag, FlagError, checked, command_line, read_flags
+from mosaic_worker.supervision.control import CHECKPOINTS_VARIABLE
+from mosaic_worker.supervision.planned_script import PlannedScript
 
-_MODULE_OF_SET = {
-    "atari": "ale_py",
-    "box2d": "Box2D",
-    "envpool": "envpool",
-    "jax": "jax",
-    "mujoco": "mujoco",
-    "procgen": "envpool",
-    "video": "av",
-    "wandb": "wandb",
-}
-"""A module by which a set of extras is known to be there."""
 _HARNESS_SETTINGS = ("checkpoint_every", "checkpoint_keep", "resume", "warm_start")
 """What the harness does for scripts that have no flags for it."""
 _READS_A_COMMAND_LINE = frozenset({"argparse", "click", "fire", "getopt", "optparse", "tyro", "typer", "absl"})
 
 
 @dataclass(frozen=True)
-class ScriptPlan:
-    """The script that runs, with its whole command line."""
+class ScriptPlan(PlannedScript):
+    """The script that runs, and what is known of it."""
 
-    name: str
-    path: Path
-    arguments: tuple[str, ...]
     action_spaces: tuple[str, ...] = ()
-    order: HarnessOrder | None = None
-    """How the harness runs it; None for scripts that speak to their supervisor themselves."""
-    python: Path | None = None
-    """The interpreter of its managed environment; None for the worker's own."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """What its process finds in its environment besides."""
     flags: Mapping[str, Flag] = field(default_factory=dict)
     capabilities: Capabilities = field(default_factory=dict)
     libraries: frozenset[str] = frozenset()
     """What it imports."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """What the arguments say, by the names of their flags; {} where the flags cannot be read."""
 
     @classmethod
     def of(cls, config: WorkerConfig) -> ScriptPlan:
@@ -79,23 +58,24 @@ class ScriptPlan:
         name = config.algo or found.path.stem
         can = capabilities.of_source(source)
         if source.speaks:
-            order, arguments = None, _arguments(config, flags, name, _checkpoint_flags(config))
+            order, values = None, _values(config, flags, name, _checkpoint_flags(config))
         else:
             order, rest = _order(config, flags, found)
             _require_ability(name, can, order)
-            arguments = _arguments(rest, flags, name, {}) if _has_command_line(source, flags, rest) else []
-        require_sets(config.extras.get("requirements") or ())
+            values = _values(rest, flags, name, {}) if _has_command_line(source, flags, rest) else {}
+        run_extras.require_sets(config.extras.get("requirements") or (), own_manifest())
         return cls(
-            name,
-            found.path,
-            tuple(arguments),
-            found.action_spaces or (() if source.speaks else source.action_spaces),
-            order,
-            found.python,
-            {**checkpoint_environment(config), **tracking_environment(config, speaks=source.speaks)},
-            flags,
-            can,
-            source.imports,
+            name=name,
+            path=found.path,
+            arguments=tuple(command_line(values, flags)),
+            order=order,
+            python=found.python,
+            environment={**checkpoint_environment(config), **tracking_environment(config, speaks=source.speaks)},
+            action_spaces=found.action_spaces or (() if source.speaks else source.action_spaces),
+            flags=flags,
+            capabilities=can,
+            libraries=source.imports,
+            values=values if flags else {},
         )
 
 
@@ -122,7 +102,8 @@ def _find(config: WorkerConfig) -> _Found:
 def _own_script(config: WorkerConfig) -> _Found:
     path = Path(config.script).expanduser()
     require(path.is_absolute() and path.is_file(), f"there is no script {config.script!r} (give its full path)")
-    return _Found(path, path.stem, python=_foreign_python(config.bundle))
+    python = script_python(config.bundle)
+    return _Found(path, path.stem, python=None if python == Path(sys.executable) else python)
 
 
 def _upstream_script(config: WorkerConfig) -> _Found:
@@ -133,22 +114,16 @@ def _upstream_script(config: WorkerConfig) -> _Found:
 
 
 def _offered_script(config: WorkerConfig) -> _Found:
-    algorithms = load_manifest(PACKAGE).algorithms
+    algorithms = own_manifest().algorithms
     found = algorithms.get(config.algo)
     if found is None or found.script is None:
         raise ConfigError(f"there is no algorithm {config.algo!r}{did_you_mean(config.algo, algorithms)}")
     return _Found(PACKAGE / found.script, config.algo, tuple(found.action_spaces))
 
 
-def _foreign_python(bundle: str) -> Path | None:
-    """None for this process's own interpreter."""
-    python = script_python(bundle)
-    return None if python == Path(sys.executable) else python
-
-
 def _order(config: WorkerConfig, flags: dict[str, Flag], found: _Found) -> tuple[HarnessOrder, WorkerConfig]:
     """What the harness is to do, and the config without it."""
-    params = {name.replace("-", "_"): value for name, value in config.params.items()}
+    params = {name.replace("-", "_"): value for name, value in {**config.params, **_start_flags(config)}.items()}
     wanted = _checkpoint_flags(config)
     wanted |= {name: params.pop(name) for name in _HARNESS_SETTINGS if name in params and name not in flags}
     for name in ("checkpoint_every", "checkpoint_keep"):
@@ -156,7 +131,7 @@ def _order(config: WorkerConfig, flags: dict[str, Flag], found: _Found) -> tuple
             wanted[name] = int(wanted[name])
         require_type(name, wanted[name], int | None, "a whole number")
     order = HarnessOrder(found.algo, **wanted, search=found.search)
-    return order, replace(config, extras={**config.extras, "algo_params": params})
+    return order, replace(config, params=params, start=None)
 
 
 def _require_ability(name: str, can: Capabilities, order: HarnessOrder) -> None:
@@ -177,6 +152,11 @@ def _checkpoint_flags(config: WorkerConfig) -> dict[str, Any]:
     }
 
 
+def _start_flags(config: WorkerConfig) -> dict[str, Any]:
+    """The checkpoint that the run begins from, as flags: of the script where it has them, else of the harness."""
+    return {} if config.start is None else {config.start.mode: config.start.checkpoint}
+
+
 def _analytics_flags(config: WorkerConfig) -> dict[str, Any]:
     """What the config says of W&B and videos, as flags: a script that has none of them is refused, not run without."""
     asked: dict[str, Any] = {}
@@ -195,36 +175,11 @@ def checkpoint_environment(config: WorkerConfig) -> dict[str, str]:
 
 
 def tracking_environment(config: WorkerConfig, *, speaks: bool) -> dict[str, str]:
-    """What it finds about W&B. Our scripts look for the proxy themselves; in foreign ones W&B reads the usual names."""
-    if not config.tracks:
-        return {}
-    extras = config.extras
-    found = {"WANDB_NAME": str(extras["wandb_run_name"])} if extras.get("wandb_run_name") else {}
-    if not extras.get("wandb_use_vpn_proxy"):
-        return found
-    typed = {scheme: extras.get(f"wandb_{scheme}_proxy") for scheme in PROXY_VARIABLES}
-    found |= {PROXY_VARIABLES[scheme]: str(address) for scheme, address in typed.items() if address}
-    if speaks:
-        return {**found, PROXY_SWITCH: "1"}
-    proxies = find_proxies({**os.environ, **found})
-    require(proxies is not None, "a proxy for W&B was asked for, but neither the config nor a .env file names one")
-    return {**found, **(proxies.environment() if proxies else {})}
+    """What it finds about W&B."""
+    return run_extras.tracking_environment(config.extras, speaks=speaks) if config.tracks else {}
 
 
-def require_sets(names: Any) -> None:
-    """Refuse a run whose sets of extras are not installed, with the command that installs them."""
-    require(isinstance(names, list | tuple), "extras.requirements must be a list of names")
-    for name in names:
-        if name == "base":
-            continue
-        marker = _MODULE_OF_SET.get(name)
-        require(marker is not None, f"there is no set of extras {name!r}{did_you_mean(str(name), _MODULE_OF_SET)}")
-        missing = marker is not None and importlib.util.find_spec(marker) is None
-        command = f"python -m cleanrl_worker.tools.install_extras --set {name}"
-        require(not missing, f"the extras {name!r} are not installed: `{command}`")
-
-
-def _arguments(config: WorkerConfig, flags: dict[str, Flag], name: str, more: dict[str, Any]) -> list[str]:
+def _values(config: WorkerConfig, flags: dict[str, Flag], name: str, more: dict[str, Any]) -> dict[str, Any]:
     """Own settings go first, extras after them, so that what the user wrote last wins."""
     own: dict[str, Any] = {"env_id": config.env_id or None, "seed": config.seed}
     own |= {"total_timesteps": config.total_timesteps, **more}
@@ -232,10 +187,10 @@ def _arguments(config: WorkerConfig, flags: dict[str, Flag], name: str, more: di
         del own["seed"]  # nobody asked for it, and nobody knows whether the script could take it
     wanted = {key: value for key, value in own.items() if value is not None and (not flags or key in flags)}
     wanted |= _analytics_flags(config)
-    wanted |= {key.replace("-", "_"): value for key, value in config.params.items()}
+    wanted |= {key.replace("-", "_"): value for key, value in {**config.params, **_start_flags(config)}.items()}
     if not flags:
-        return command_line({key: value for key, value in wanted.items() if value is not None})
+        return {key: value for key, value in wanted.items() if value is not None}
     try:
-        return command_line({key: checked(flags, key, value, name) for key, value in wanted.items()}, flags)
+        return {key: checked(flags, key, value, name) for key, value in wanted.items()}
     except FlagError as error:
         raise ConfigError(str(error)) from None

@@ -1,4 +1,4 @@
-"""Where upstream CleanRL's scripts are, and the Python that runs scripts that are not ours."""
+"""Where upstream CleanRL's scripts are, and the Python that runs scripts that are not MOSAIC's."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from cleanrl_worker.control import SCRIPT_PYTHON_VARIABLE
 from mosaic_protocol.paths import MosaicPaths, checked_name
+from mosaic_worker.supervision.control import SCRIPT_PYTHON_VARIABLE
 
 UPSTREAM_BUNDLE = "cleanrl_upstream"
 
@@ -49,8 +49,9 @@ def upstream_folder(cleanrl_path: str, python: Path) -> Path:
 
 
 def upstream_script(algo: str, folder: Path) -> Path:
-    """The script of an algorithm."""
-    scripts = {path.stem: path for path in sorted(folder.rglob("*.py")) if not path.stem.startswith("_")}
+    """The script of an algorithm, looked for in the order that the manifest declares for a checkout."""
+    found = [*sorted(folder.glob("*/*.py"), reverse=True), *sorted(folder.glob("*.py"), reverse=True)]
+    scripts = {path.stem: path for path in found if not path.stem.startswith("_")}
     if algo not in scripts:
         from mosaic_protocol.suggest import did_you_mean
 

@@ -10,18 +10,22 @@ faster, which telemetry workers need.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
+from mosaic_protocol.steps.columns import StepSchema
+
 RECORD_VERSION = 1
+_SEED = re.compile(r"-?[0-9]{1,1000}")
 
 Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """What a database column and a message field can hold."""
 
 
 class RecordError(ValueError):
-    """A journal line that is not a record of ours."""
+    """A journal line that is not a valid record."""
 
 
 class _Record(msgspec.Struct, tag_field="kind", kw_only=True, omit_defaults=True):
@@ -53,7 +57,8 @@ class MetricRow(_Record, tag="metric"):
 
 
 class TrainingStep(_Record, tag="step"):
-    """One environment step as an agent saw it."""
+    """One environment step as an agent saw it. ``observation`` is what it saw before it acted, ``actor`` who chose the
+    action, ``final_observation`` what the last step of an episode led to."""
 
     episode: Int64
     step: Int64
@@ -64,6 +69,64 @@ class TrainingStep(_Record, tag="step"):
     terminated: bool = False
     truncated: bool = False
     info: dict[str, Any] = {}
+    actor: str = ""
+    value: float | None = None
+    final_observation: Any = None
+
+
+class EndedEpisode(msgspec.Struct, array_like=True):
+    """An episode that ends within a chunk. ``first_step`` is that of the episode, perhaps in an earlier chunk."""
+
+    episode: Int64
+    agent_id: str
+    length: Int64
+    total_reward: float | None
+    outcome: str
+    seed: Int64 | str | None = None
+    """In digits where it has more than 63 bits."""
+    first_step: Int64 = 0
+
+    def summary(self, t: float) -> EpisodeSummary:
+        """As readers of episodes get it; ``t`` is when it ended."""
+        return EpisodeSummary(
+            episode=self.episode,
+            agent_id=self.agent_id,
+            length=self.length,
+            total_reward=self.total_reward,
+            outcome=self.outcome,
+            seed=seed_number(self.seed),
+            info={"first_step": self.first_step},
+            t=t,
+        )
+
+
+def seed_number(seed: object) -> int | None:
+    """A recorded seed as a number; None for what is none."""
+    if isinstance(seed, str):
+        return int(seed) if _SEED.fullmatch(seed) else None
+    return seed if isinstance(seed, int) else None
+
+
+class StepChunk(_Record, tag="steps"):
+    """Consecutive steps in one record, made and read by :mod:`mosaic_protocol.steps.chunk`."""
+
+    first_step: Int64
+    count: Int64
+    first_episode: Int64
+    last_episode: Int64
+    schema: StepSchema
+    heap_bytes: Int64
+    raw_bytes: Int64
+    crc: Int64
+    body: bytes
+    episodes: list[EndedEpisode] = []
+    """Those that ended, unless a later step of the chunk undid the end."""
+    undone: list[Int64] = []
+    """Episodes that go on here after steps of theirs were undone: an end in an earlier chunk does not stand."""
+    next_episode: Int64 = 0
+    """The number that the next episode of the run gets; 0 where the recorder did not say."""
+    times: list[tuple[Int64, float]] = []
+    """Of a chunk that was made of several: from which row on which time holds."""
 
 
 class EpisodeSummary(_Record, tag="episode"):
@@ -97,7 +160,8 @@ class LogRecord(_Record, tag="log"):
     fields: dict[str, Any] = {}
 
 
-Record: TypeAlias = RunLifecycleEvent | MetricRow | TrainingStep | EpisodeSummary | ArtifactRecord | LogRecord
+Record: TypeAlias = RunLifecycleEvent | MetricRow | StepChunk | EpisodeSummary | ArtifactRecord | LogRecord
+"""What a journal holds. A single step is none: steps are recorded, travel and are stored in chunks alone."""
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
@@ -126,6 +190,8 @@ def encode(record: Record) -> bytes:
 def decode(line: bytes) -> Record:
     """Read one line back, raising :class:`RecordError` when it is not a record this version knows."""
     try:
+        if not line.isascii():
+            line.decode()  # the decoder does not look at the text of fields that it does not know
         record = _decoder.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(f"not a record: {error}") from error

@@ -72,7 +72,7 @@ class ForkServer:
     def _receive(self) -> bytes:
         try:
             return self._connection.recv(65536)
-        except ConnectionError:  # the daemon died before it had read what it was told
+        except ConnectionError:  # the daemon died before it read the answer
             return b""
 
     def _requests_in(self, chunk: bytes) -> list[dict[str, Any]]:

@@ -20,17 +20,25 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
 from mosaic_protocol import events
+from mosaic_protocol.full_disk import may_pass
+from mosaic_protocol.regular_files import IrregularFileError, open_regular
 
 SEGMENT_BYTES = 8 * 1024 * 1024
 MAX_HELD_RECORDS = 100_000
-MAX_RECORD_BYTES = 32 * 1024 * 1024
 MESSAGE_BYTES = 4 * 1024 * 1024
-"""How much to send in one message; it may be exceeded by one record."""
+"""A message is full when it holds so many bytes; its last record may go beyond."""
+MAX_RECORD_BYTES = 4 * 1024 * 1024
+MOST_MESSAGE_BYTES = MESSAGE_BYTES + MAX_RECORD_BYTES + 2 * 1024 * 1024  # for what surrounds the records
+"""Longer messages are turned away before they are read: reading holds the daemon's event loop up."""
+WAITS = "what it journals waits for disk space"
+"""How a worker says that records are held."""
 _BLOCK_BYTES = 128 * 1024
 _FULL_DISK_RETRY_SECONDS = 0.2
 
@@ -62,14 +70,13 @@ class OutboxWriter:
     """
 
     def __init__(self, directory: Path, stream: str, *, segment_bytes: int = SEGMENT_BYTES) -> None:
-        if not _STREAM.fullmatch(stream):
-            raise ValueError(f"{stream!r} is not a stream name (lower-case letters, digits, '_')")
-        self.directory, self.stream = directory, stream
+        self.directory, self.stream = directory, _checked_stream(stream)
         self._segment_bytes = segment_bytes
         self._lock = threading.Lock()
         self._held: deque[tuple[int, bytes]] = deque()
         self._owner = os.getpid()
-        directory.mkdir(parents=True, exist_ok=True)
+        self._torn = False
+        directory.mkdir(exist_ok=True)  # not what is above it: a run's folder that is away comes back
         self._file, self._size, self._last_seq = self._open_tail()
 
     @property
@@ -85,7 +92,11 @@ class OutboxWriter:
     def append(self, record: events.Record) -> int:
         """Give the record its sequence number and time, write it, return the number. Raises :class:`OutboxError`."""
         if os.getpid() != self._owner:
-            raise OutboxError(f"process {os.getpid()} is a fork of {self._owner}, whose journal this is: say it there")
+            raise OutboxError(
+                f"process {os.getpid()} is a fork of {self._owner}, whose journal this is: write it there"
+            )
+        if isinstance(record, events.TrainingStep):
+            raise OutboxError("a step is no record of a journal: mosaic_worker.recording.step_recorder records steps")
         with self._lock:
             if len(self._held) >= MAX_HELD_RECORDS:
                 raise OutboxError(f"{len(self._held)} records wait for space in {self.directory}: free some disk space")
@@ -128,25 +139,32 @@ class OutboxWriter:
             self._held.popleft()
 
     def _write_line(self, seq: int, line: bytes) -> bool:
-        """Write one whole line or nothing; False when the disk is full."""
+        """Write one whole line or nothing; False when the disk is full, or the folder takes no file for a while."""
         try:
+            self._mend()
             if self._size >= self._segment_bytes:
-                self._start_segment(seq)
+                fresh = _segment_path(self.directory, self.stream, seq).open("ab", buffering=0)
+                self._file.close()
+                self._file, self._size = fresh, 0
+            self._torn = True  # until the whole line is there
             written = self._file.write(line)
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            if error.errno != errno.EFBIG and not may_pass(error):
                 raise
             written = 0
         if written == len(line):
             self._size += written
+            self._torn = False
             return True
-        os.ftruncate(self._file.fileno(), self._size)  # a torn line would swallow the next one
+        with suppress(OSError):  # a disk that takes no line may not take this either: then before the next one
+            self._mend()
         return False
 
-    def _start_segment(self, first_seq: int) -> None:
-        fresh = _segment_path(self.directory, self.stream, first_seq).open("ab", buffering=0)
-        self._file.close()
-        self._file, self._size = fresh, 0
+    def _mend(self) -> None:
+        """Cut a torn line off: it would swallow the next one."""
+        if self._torn:
+            os.ftruncate(self._file.fileno(), self._size)
+            self._torn = False
 
     def _open_tail(self) -> tuple[IO[bytes], int, int]:
         segments = _segments(self.directory, self.stream)
@@ -157,6 +175,15 @@ class OutboxWriter:
         file = path.open("ab", buffering=0)
         os.ftruncate(file.fileno(), whole)
         return file, whole, first_seq + lines - 1
+
+
+@dataclass(frozen=True)
+class OutboxPlace:
+    """Up to where a stream was read: in which segment (by the number of its first record), bytes and lines of it."""
+
+    segment: int
+    offset: int
+    next_seq: int
 
 
 class OutboxReader:
@@ -198,6 +225,22 @@ class OutboxReader:
                 break
         return lines
 
+    @property
+    def place(self) -> OutboxPlace | None:
+        """Where another reader can go on; None before anything was read."""
+        if self._file is None:
+            return None
+        ahead = sum(len(line) + 1 for line in self._lines)
+        return OutboxPlace(self._file_first, self._offset - ahead, self._next_seq)
+
+    @classmethod
+    def at(cls, directory: Path, stream: str, place: OutboxPlace, *, salvage: bool = False) -> OutboxReader:
+        """A reader that goes on where another one was."""
+        reader = cls(directory, stream, after_seq=place.next_seq - 1, salvage=salvage)
+        reader._file = open_regular(_segment_path(directory, _checked_stream(stream), place.segment))
+        reader._file_first, reader._file_seq, reader._offset = place.segment, place.next_seq, place.offset
+        return reader
+
     def rewind(self, after_seq: int) -> None:
         """Go on from after another sequence number."""
         self.close()
@@ -216,7 +259,7 @@ class OutboxReader:
         if not candidates:
             return False
         self._file_first, path = candidates[-1]
-        self._file, self._file_seq = path.open("rb", buffering=0), self._file_first
+        self._file, self._file_seq = open_regular(path), self._file_first
         if self._salvage:
             self._next_seq = self._file_first
         while self._file_seq < self._next_seq:
@@ -245,6 +288,10 @@ class OutboxReader:
         size = _BLOCK_BYTES
         block = os.pread(self._file.fileno(), size, self._offset)
         while b"\n" not in block and len(block) == size:
+            if size > MAX_RECORD_BYTES:
+                raise IrregularFileError(
+                    errno.EFBIG, f"it holds a line of more than {size} bytes", str(self._file.name)
+                )
             size *= 2
             block = os.pread(self._file.fileno(), size, self._offset)
         whole = block.rfind(b"\n") + 1
@@ -253,7 +300,7 @@ class OutboxReader:
 
     def _advance_segment(self) -> bool:
         """Move to the following segment if the writer has begun one that starts with the next record."""
-        later = [first for first, _ in self._later_segments()]
+        later = [first for first, _ in _segments(self.directory, self.stream) if first > self._file_first]
         if self._salvage and later:
             self._next_seq = later[0]
         following = self._next_seq in later
@@ -261,13 +308,10 @@ class OutboxReader:
             self.close()
         return following
 
-    def _later_segments(self) -> list[tuple[int, Path]]:
-        return [item for item in _segments(self.directory, self.stream) if item[0] > self._file_first]
-
 
 def discard_through(directory: Path, stream: str, seq: int) -> int:
     """Delete the segments whose records are all numbered ``seq`` or lower; return how many. The last one always stays,
-    because it tells where the numbering goes on."""
+    because it says where the numbering goes on."""
     segments = _segments(directory, stream)
     done = [path for (_, path), (next_first, _) in pairwise(segments) if next_first <= seq + 1]
     for path in done:
@@ -278,13 +322,19 @@ def discard_through(directory: Path, stream: str, seq: int) -> int:
 def _measure_whole_lines(path: Path) -> tuple[int, int]:
     """Bytes and number of the whole lines at the beginning of a file."""
     size = lines = 0
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         for line in file:
             if not line.endswith(b"\n"):
                 break
             size += len(line)
             lines += 1
     return size, lines
+
+
+def _checked_stream(stream: str) -> str:
+    if not _STREAM.fullmatch(stream):
+        raise ValueError(f"{stream!r} is not a stream name (lower-case letters, digits, '_')")
+    return stream
 
 
 def _segment_path(directory: Path, stream: str, first_seq: int) -> Path:

@@ -14,7 +14,7 @@ from mosaic_protocol.proto import trainer_pb2 as pb
 
 BATCH_RECORDS = 1000
 POLL_SECONDS = 0.25
-"""How often the journals of other processes are looked at; there is no portable way to be told. More often shows people
+"""How often the journals of other processes are looked at; no portable notification exists. More often shows people
 nothing more, and every look costs this process and the daemon CPU time that training beside them would use."""
 
 

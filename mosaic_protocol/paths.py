@@ -64,12 +64,34 @@ class MosaicPaths:
         return self.trainer / "token"
 
     @property
-    def lock_file(self) -> Path:
-        return self.trainer / "daemon.lock"
+    def socket(self) -> Path:
+        """Where the daemon listens. The folder around it lets nobody else in."""
+        return self.trainer / "daemon.sock"
 
     @property
-    def endpoint_file(self) -> Path:
-        return self.trainer / "endpoint.json"
+    def daemon_file(self) -> Path:
+        """Who the daemon says it is, for people to read; nothing depends on it."""
+        return self.trainer / "daemon.json"
+
+    @property
+    def certificate(self) -> Path:
+        """What a daemon that listens on TCP shows, and clients insist on."""
+        return self.trainer / "tls" / "cert.pem"
+
+    @property
+    def certificate_key(self) -> Path:
+        """The private key of the daemon's own certificate."""
+        return self.trainer / "tls" / "key.pem"
+
+    @property
+    def stopped_file(self) -> Path:
+        """There while no daemon runs because the last one was stopped on purpose; a crash leaves none."""
+        return self.trainer / "stopped.json"
+
+    @property
+    def xmpp_accounts(self) -> Path:
+        """A file for each account on a user's XMPP server, locked by the run that is logged in with it."""
+        return self.trainer / "xmpp-accounts"
 
     @property
     def configs(self) -> Path:
@@ -92,14 +114,38 @@ class MosaicPaths:
         return self.root / "telemetry" / "telemetry.sqlite"
 
     @property
+    def steps_db(self) -> Path:
+        return self.telemetry_db.with_name("steps.sqlite")
+
+    @property
+    def custom(self) -> Path:
+        """What workers put where people look for it; the registry lists none of it."""
+        return self.training / "custom"
+
+    @property
     def training(self) -> Path:
-        """What outlives runs: imported policies, and the index of checkpoints."""
+        """What outlives runs: imported policies, datasets, and the index of checkpoints."""
         return self.root / "training"
 
     @property
     def imported(self) -> Path:
         """Imported checkpoints, a folder for each name."""
         return self.training / "imported"
+
+    @property
+    def datasets(self) -> Path:
+        """Datasets made from recorded steps, a folder for each name."""
+        return self.training / "datasets"
+
+    @property
+    def beginnings(self) -> Path:
+        """Copies of episodes that sessions begin in the middle of."""
+        return self.training / "beginnings"
+
+    @property
+    def script_consents(self) -> Path:
+        """A small file for each foreign script that a person allowed to run, named after the script's sha256."""
+        return self.training / "script-consents"
 
     @property
     def checkpoint_index(self) -> Path:
@@ -132,6 +178,9 @@ class MosaicPaths:
     def imported_policy(self, name: str) -> RunPaths:
         """An imported policy, laid out like a run."""
         return RunPaths(self.imported / checked_name(name))
+
+    def dataset(self, name: str) -> Path:
+        return self.datasets / checked_name(name)
 
     def run_logs(self, run_id: str) -> Path:
         return self.logs / checked_run_id(run_id)

@@ -8,9 +8,9 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -38,17 +38,31 @@ class _Reply(msgspec.Struct, frozen=True):
 
     id: QuestionId
     actions: RawArray | None = None
+    opinion: dict[str, RawArray] = {}
     error: str = ""
 
 
+class Answered(NamedTuple):
+    """Actions, and what the policy thinks of the observations: ``value``, ``action_values``, ``probabilities``."""
+
+    actions: np.ndarray[Any, Any]
+    opinion: dict[str, np.ndarray[Any, Any]]
+
+
 class PolicyClient:
-    """A policy process of our own. Any thread may ask; questions wait for each other.
+    """A policy process that this one starts. Any thread may ask; questions wait for each other.
 
     The process ends with :meth:`close`, and also when this one dies: its input is then at an end.
     """
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-        """Start the process and wait until the policy is loaded. Raises :class:`PolicyGoneError`."""
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        started: Callable[[PolicyClient], None] = lambda client: None,
+    ) -> None:
+        """Start the process and wait until the policy is loaded; ``started`` is called before that, for somebody who
+        may have to :meth:`kill` it meanwhile. Raises :class:`PolicyGoneError`."""
         self._lock = threading.Lock()
         self._count = 0
         self._received = b""
@@ -65,6 +79,7 @@ class PolicyClient:
             self._errors.close()
             raise PolicyGoneError(f"cannot start {command[0]}: {error.strerror}") from error
         try:
+            started(self)
             self.greeting = self._greeted()
         except BaseException:
             self.close()
@@ -77,15 +92,31 @@ class PolicyClient:
 
         Raises :class:`PolicyError` when they are refused, :class:`PolicyGoneError` when nobody answers.
         """
+        return self._ask(observations, deterministic, seed, appraise=False).actions
+
+    def consult(self, observations: NDArray[Any], *, deterministic: bool = True, seed: int | None = None) -> Answered:
+        """As :meth:`act`, with the policy's opinion, which is empty for a policy that has none to offer."""
+        return self._ask(observations, deterministic, seed, appraise=self.greeting.appraises)
+
+    def _ask(self, observations: NDArray[Any], deterministic: bool, seed: int | None, *, appraise: bool) -> Answered:
         import numpy as np
 
         array = np.ascontiguousarray(observations)
         raw = RawArray(array.dtype.str, list(array.shape), array.tobytes())
         with self._lock:
             self._count += 1
-            self._send(Question(raw, self._count, deterministic, seed))
+            self._send(Question(raw, self._count, deterministic, seed, True if appraise else msgspec.UNSET))
             reply = self._reply(self._count)
-        return np.frombuffer(reply.data, reply.dtype).reshape(reply.shape)
+        assert reply.actions is not None
+        try:
+            return Answered(_array(reply.actions), {name: _array(raw) for name, raw in reply.opinion.items()})
+        except (TypeError, ValueError) as error:
+            raise PolicyError(f"the policy process answered with what is no array: {error}") from error
+
+    def kill(self) -> None:
+        """End the process at once, whatever it does; any thread may. Who waits for an answer gets
+        :class:`PolicyGoneError`, and :meth:`close` remains to be called by the one who started it."""
+        self._process.kill()
 
     def close(self) -> None:
         """End the process. May be called more than once."""
@@ -128,17 +159,17 @@ class PolicyClient:
         except (OSError, ValueError) as error:
             raise PolicyGoneError(self._last_words()) from error
 
-    def _reply(self, asked: int) -> RawArray:
+    def _reply(self, asked: int) -> _Reply:
         """The reply to one question; one that comes late, after its asker gave up, is passed over."""
         while True:
             try:
                 reply = msgspec.json.decode(self._line(_ANSWER_SECONDS), type=_Reply)
             except msgspec.MsgspecError as error:
-                raise PolicyGoneError(f"the policy process answered what nobody understands: {error}") from error
+                raise PolicyGoneError(f"the policy process sent an answer that is not valid: {error}") from error
             if reply.id == asked and reply.actions is None:
                 raise PolicyError(reply.error)
-            if reply.id == asked and reply.actions is not None:
-                return reply.actions
+            if reply.id == asked:
+                return reply
 
     def _line(self, seconds: float) -> bytes:
         assert self._process.stdout is not None
@@ -166,3 +197,9 @@ class PolicyClient:
         self._errors.seek(0)
         said = [line.strip() for line in self._errors.read().decode(errors="replace").splitlines() if line.strip()]
         return said[-1].partition(": ")[2] or said[-1] if said else f"it ended with status {self._process.returncode}"
+
+
+def _array(raw: RawArray) -> np.ndarray[Any, Any]:
+    import numpy as np
+
+    return np.frombuffer(raw.data, raw.dtype).reshape(raw.shape)

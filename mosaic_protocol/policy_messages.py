@@ -1,4 +1,4 @@
-"""What a policy process and whoever asks it say to each other: JSON objects, one a line.
+"""What a policy process and its client say to each other: JSON objects, one a line.
 
 The process speaks first, with a :class:`Greeting`. Then every line of its input is a :class:`Question` and gets one
 line back, an :class:`Answer` or a :class:`Refusal` with the question's ``id``. Arrays travel as their raw bytes in
@@ -34,6 +34,8 @@ class Greeting(msgspec.Struct, frozen=True):
     step: int
     sha256: str
     spaces: dict[str, Any]
+    appraises: bool = False
+    """Whether it can be asked for its opinion. A process of an earlier version does not say, and cannot."""
 
 
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,18 +45,22 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: QuestionId = None
     deterministic: bool = True
     seed: int | None = None
-    """Begin what is drawn anew with this seed."""
+    """Restart the random draws with this seed."""
+    appraise: bool | msgspec.UnsetType = msgspec.UNSET
+    """Have its opinion with the actions. A process that does not greet with ``appraises`` does not know the word."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """The actions, one for each observation."""
 
     id: QuestionId
     actions: RawArray
+    opinion: dict[str, RawArray] = {}
+    """What the policy thinks of the observations, by the names of ``Appraiser.appraise``."""
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why a question has no answer, in one sentence; the next one is welcome."""
+    """Why a question has no answer, in one sentence; the next one is answered."""
 
     id: QuestionId
     error: str

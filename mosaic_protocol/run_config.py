@@ -93,7 +93,7 @@ class Cpus(StrictModel):
 
 
 class Gpus(StrictModel):
-    requested: int = Field(default=0, ge=0, le=MAX_GPUS, description="GPUs to reserve when they can be had.")
+    requested: int = Field(default=0, ge=0, le=MAX_GPUS, description="GPUs to reserve where there are any.")
     mandatory: Annotated[int, AfterValidator(_checked_gpu_share)] = Field(
         default=0, ge=0, le=MAX_GPUS, description="How many of these the run cannot start without."
     )
@@ -119,14 +119,22 @@ class WandbArtifacts(StrictModel):
 
 class CheckpointArtifacts(StrictModel):
     enabled: bool = Field(default=True, description="Write checkpoints.")
-    every_steps: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = Field(
-        default=None, description="Environment steps between checkpoints; null leaves it to the worker."
+    every_steps: Annotated[int, Field(ge=0, le=MAX_INTEGER)] | None = Field(
+        default=None,
+        description="Environment steps between checkpoints; 0 writes only the last one, null leaves it to the worker.",
     )
-    keep_last: int = Field(default=3, ge=1, le=10_000, description="How many of the newest are kept.")
+    keep_last: int = Field(default=3, ge=0, le=10_000, description="How many of the newest are kept; 0 keeps all.")
 
 
 class VideoArtifacts(StrictModel):
     enabled: bool = Field(default=False, description="Record clips of the agent.")
+
+
+class StepArtifacts(StrictModel):
+    keep_last: Annotated[int, Field(ge=0, le=MAX_INTEGER)] | None = Field(
+        default=None,
+        description="How many of the newest recorded steps are kept; 0 keeps all, null leaves it to the daemon.",
+    )
 
 
 class Artifacts(StrictModel):
@@ -134,6 +142,7 @@ class Artifacts(StrictModel):
     wandb: WandbArtifacts = Field(default=WandbArtifacts(), description="Weights & Biases.")
     checkpoints: CheckpointArtifacts = Field(default=CheckpointArtifacts(), description="Checkpoints.")
     video: VideoArtifacts = Field(default=VideoArtifacts(), description="Recorded clips.")
+    steps: StepArtifacts = Field(default=StepArtifacts(), description="Recorded steps.")
 
 
 class Worker(StrictModel):
@@ -156,6 +165,8 @@ class Metadata(StrictModel):
     worker: Worker = Field(description="Who does the work, and with which settings.")
     notes: str = Field(default="", max_length=MAX_NOTES, description="Free text for people.")
     tags: Labels = Field(default=(), description="Short texts to find the run by.")
+    group: Label | None = Field(default=None, description="The experiment that the run is one of.")
+    sweep: Label | None = Field(default=None, description="The sweep that made the run, when one did.")
     parent: Parent | None = Field(default=None, description="Where the run comes from, when it goes on from another.")
 
 
@@ -246,10 +257,15 @@ def _refused(message: str) -> RunConfigError:
     return RunConfigError([Problem("", message)])
 
 
-def _loaded(text: str | bytes) -> object:
-    """JSON text as Python data; numbers and strings are checked later, where their path is known."""
+def require_bounded(text: str | bytes) -> None:
+    """Refuse a text that is too long to be a config, before anybody parses it or sends it anywhere."""
     if len(text) > MAX_CONFIG_BYTES:
         raise _refused(f"is too long ({len(text)}): at most {MAX_CONFIG_BYTES} bytes are allowed")
+
+
+def _loaded(text: str | bytes) -> object:
+    """JSON text as Python data; numbers and strings are checked later, where their path is known."""
+    require_bounded(text)
     try:
         decoded = text.decode() if isinstance(text, bytes) else text
         return json.loads(decoded.removeprefix("\ufeff"), object_pairs_hook=_without_twins)

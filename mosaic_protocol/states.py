@@ -1,4 +1,4 @@
-"""Run states, outcomes and the one table of legal moves. Imports nothing of ours, on purpose."""
+"""Run states, outcomes and the one table of legal moves. Imports no other module of MOSAIC, on purpose."""
 
 from __future__ import annotations
 
@@ -48,9 +48,6 @@ LEGAL_MOVES: dict[RunState, frozenset[RunState]] = {
 TERMINAL_STATES = frozenset({RunState.TERM})
 LIVE_STATES = frozenset({RunState.HSHK, RunState.RDY, RunState.EXEC, RunState.PAUSE, RunState.FAULT})
 """States in which a run holds resources and may have processes."""
-
-SETTLED_STATES = frozenset({RunState.EXEC, RunState.PAUSE})
-"""States in which a worker follows pause and resume."""
 
 
 def is_legal(origin: RunState, target: RunState) -> bool:

@@ -1,7 +1,7 @@
 """How wrong input is described: the nearest valid name, the offending value, and one sentence a problem.
 
-Everything that refuses outside input (run configs, worker manifests, command lines) words it through here, so
-that a person meets one manner of speaking and no value that may be a secret is ever repeated.
+Everything that refuses outside input (run configs, worker manifests, command lines) words it through here, so that all
+messages read alike and none repeats a value that may be a secret.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class InputError(ValueError):
 
 
 def problems_of(error: pydantic.ValidationError, model: type[pydantic.BaseModel]) -> list[Problem]:
-    """What pydantic found wrong with input for ``model``, in our words."""
+    """What pydantic found wrong with input for ``model``, in MOSAIC's words."""
     found = error.errors(include_url=False)
     return [_problem_of(item, model) for item in found[: MAX_PROBLEMS + 1]]
 

@@ -1,7 +1,7 @@
 """A worker's side of the conversation with the daemon.
 
 :class:`WorkerSession` is all that a worker needs: it claims the launch, shakes hands, keeps the outbox published and
-acknowledged across daemon restarts, sends heartbeats, and tells what the daemon wants. One background thread with one
+acknowledged across daemon restarts, sends heartbeats, and knows what the daemon wants. One background thread with one
 asyncio loop does the talking; every public method may be called from any thread and none of them waits for the network
 unless its name says so. When the daemon is away the worker goes on and the outbox keeps what it says.
 
@@ -36,8 +36,9 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from mosaic_protocol import claims, events
-from mosaic_protocol.endpoint import DEFAULT_TARGET, Endpoint, bearer, quiet_grpc_logs
-from mosaic_protocol.outbox import OutboxWriter
+from mosaic_protocol.endpoint import Endpoint, quiet_grpc_logs, worker_pass
+from mosaic_protocol.full_disk import print_past_a_full_disk, until_it_works
+from mosaic_protocol.outbox import WAITS, OutboxWriter
 from mosaic_protocol.outbox_publisher import OutboxPublisher
 from mosaic_protocol.paths import MosaicPaths, RunPaths
 from mosaic_protocol.process_identity import ProcessIdentity
@@ -52,7 +53,6 @@ PROTOCOL_VERSION = "1"
 EXIT_REVOKED = 75
 """Exit status of a worker whose launch was revoked before it began; the daemon ignores such a process."""
 
-_FENCED = (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED)
 _CALL_TIMEOUT = 5.0
 _MAX_BACKOFF = 1.0
 _NAP = 0.05
@@ -72,11 +72,13 @@ class WorkerContext:
     attempt: int
     launch_token: str = field(repr=False)
     home: Path
-    target: str = DEFAULT_TARGET
+    target: str = ""
+    """The address of the daemon, the socket of its data root unless somebody named another."""
 
     @classmethod
-    def from_environment(cls) -> WorkerContext:
-        """Read the environment, taking the launch token out of it so that no child inherits it."""
+    def from_environment(cls, target: str | None = None) -> WorkerContext:
+        """Read the environment, taking the launch token out of it so that no child inherits it. ``target`` is the
+        address from the command line (``--grpc-target``), if there was one."""
         try:
             return cls(
                 run_id=os.environ["MOSAIC_RUN_ID"],
@@ -84,7 +86,7 @@ class WorkerContext:
                 attempt=int(os.environ.get("MOSAIC_ATTEMPT", "1")),
                 launch_token=os.environ.pop("MOSAIC_LAUNCH_TOKEN"),
                 home=Path(os.environ["MOSAIC_HOME"]),
-                target=os.environ.get("MOSAIC_GRPC_TARGET", DEFAULT_TARGET),
+                target=target or os.environ.get("MOSAIC_GRPC_TARGET", ""),
             )
         except KeyError as error:
             raise RuntimeError(
@@ -92,8 +94,9 @@ class WorkerContext:
             ) from None
 
     def endpoint(self) -> Endpoint:
-        """Where the daemon listens now; it may have come back elsewhere."""
-        return Endpoint.read(MosaicPaths(self.home).endpoint_file) or Endpoint(self.target)
+        """Where the daemon listens."""
+        paths = MosaicPaths(self.home)
+        return Endpoint.at(self.target, paths) if self.target else Endpoint.of(paths)
 
 
 class WorkerSession:
@@ -111,6 +114,10 @@ class WorkerSession:
         self._step, self._total, self._phase = 0, 0, "starting"
         self._heartbeat_seconds = 1.0
         self._session_token = ""
+        self._numbered: dict[str, int] = {}
+        """How far other processes of this worker have numbered their journals."""
+        self._throttled = ""
+        self._beat_now: Callable[[], None] = lambda: None
         self._closed_word = False
         self._refusal_told: str | None = ""
         self.on_change: Callable[[], None] | None = None
@@ -120,18 +127,21 @@ class WorkerSession:
         self._stop_wanted_at: float | None = None
 
     @classmethod
-    def from_environment(cls, capabilities: Mapping[str, Any] | None = None) -> WorkerSession:
-        return cls(WorkerContext.from_environment(), capabilities)
+    def from_environment(
+        cls, capabilities: Mapping[str, Any] | None = None, *, target: str | None = None
+    ) -> WorkerSession:
+        return cls(WorkerContext.from_environment(target), capabilities)
 
     # ---- life ----------------------------------------------------------------------------------------------------
 
     def open(self, *, claim: bool = True) -> None:
-        """Claim the launch and begin to talk. Raises :class:`LaunchRevokedError`; never waits for the daemon."""
+        """Claim the launch and begin to talk. Raises :class:`LaunchRevokedError`; never waits for the daemon, but for
+        disk space. From here on a full disk costs lines of the log, and no run."""
         if claim:
             self.claim()
         quiet_grpc_logs()
         self._owner = os.getpid()
-        self._journal = OutboxWriter(self.run.outbox, "worker")
+        self._journal = until_it_works(lambda: OutboxWriter(self.run.outbox, "worker"), "open the journal")
         self._publisher = OutboxPublisher(self.run.outbox, self.context.run_id, self._note_progress)
         self._thread = threading.Thread(target=self._talk, name="mosaic-worker-session", daemon=True)
         self._thread.start()
@@ -139,6 +149,7 @@ class WorkerSession:
     def claim(self) -> None:
         """Take the launch attempt for this process. Separate from :meth:`open` for workers that fork before they
         talk."""
+        print_past_a_full_disk()
         if not claims.claim(self.run.claims, self.context.attempt):
             raise LaunchRevokedError(f"run {self.context.run_id}: launch {self.context.attempt} was revoked")
 
@@ -197,6 +208,8 @@ class WorkerSession:
         self.publish(
             events.RunLifecycleEvent(event=event, sentence=sentence, step=self._step, stdout_tail=tail, detail=detail)
         )
+        if self._journal.held:
+            self._beat_now()  # which says how many records there are, in case they are never written
 
     def started(self, total_steps: int = 0) -> None:
         self.progress(0, total_steps, "training")
@@ -223,8 +236,20 @@ class WorkerSession:
         self._total = self._total if total is None else total
         self._phase = self._phase if phase is None else phase
 
+    def numbered(self, stream: str, seq: int) -> None:
+        """Another process of this worker has numbered its records up to here, and cannot write them now. The daemon
+        hears it with the next heartbeat: if they die with the process, the run can say how many they were."""
+        self._numbered[stream] = seq
+        self._beat_now()
+
+    def throttled(self, sentence: str) -> None:
+        """What this worker records waits for something, and the worker with it; "" when it goes on. The daemon hears it
+        at once, by the heartbeat: where the disk is full no journal takes the word."""
+        self._throttled = sentence
+        self._beat_now()
+
     def _note_progress(self, stream: str, line: bytes) -> None:
-        """Another process of this worker journals for itself: its newest metric tells how far the run is."""
+        """Another process of this worker journals for itself: its newest metric shows how far the run is."""
         if stream == self._journal.stream:
             return
         with contextlib.suppress(events.RecordError):
@@ -283,7 +308,7 @@ class WorkerSession:
             self.lifecycle(events.RUN_RESUMED)
 
     def request(self, desired: Desired, reason: str = "", grace: float | None = None) -> None:
-        """Take a wish over, the daemon's or a signal's. A stop is final: nothing that comes later takes it back."""
+        """Take a request over, the daemon's or a signal's. A stop is final: nothing that comes later takes it back."""
         with self._changed:
             if self._desired is Desired.STOP:
                 return
@@ -329,9 +354,9 @@ class WorkerSession:
             self._publisher.nudge()
 
     def _note_refusal(self, error: grpc.aio.AioRpcError) -> None:
-        """The daemon is away: go on. It refuses this worker: the run is over or not ours, so stop. It refuses a record:
-        that cannot be helped while the run goes on, but whoever reads its log has to learn why no numbers come."""
-        if error.code() in _FENCED:
+        """The daemon is away, or does not know this worker, because its registry is: go on. The run is over: stop. It
+        refuses a record: that cannot be helped while the run goes on, but its log has to say why no numbers come."""
+        if error.code() is grpc.StatusCode.PERMISSION_DENIED:
             self.request(Desired.STOP, error.details() or "the trainer daemon refused this worker")
         elif error.code() is grpc.StatusCode.INVALID_ARGUMENT and error.details() != self._refusal_told:
             self._refusal_told = error.details()
@@ -350,7 +375,7 @@ class WorkerSession:
 
     async def _talk_in_parallel(self, stub: TrainerServiceAsyncStub) -> None:
         """Publish, beat and listen until one of them fails or the session ends."""
-        meta = bearer(self._session_token)
+        meta = worker_pass(self._session_token, self.context.run_id)
         await self._beat_once(stub, meta)  # first, so that a worker that cannot publish is not taken for hung
         tasks = [
             asyncio.ensure_future(self._publisher.run(stub, meta, self._stop_talking)),
@@ -376,7 +401,8 @@ class WorkerSession:
             capabilities_json=json.dumps(self._capabilities, default=str),
             protocol_version=PROTOCOL_VERSION,
         )
-        answer = await stub.RegisterWorker(request, metadata=bearer(self.context.launch_token), timeout=_CALL_TIMEOUT)
+        meta = worker_pass(self.context.launch_token, self.context.run_id)
+        answer = await stub.RegisterWorker(request, metadata=meta, timeout=_CALL_TIMEOUT)
         self._session_token = answer.session_token
         self._heartbeat_seconds = answer.heartbeat_seconds or self._heartbeat_seconds
         with self._changed:
@@ -386,14 +412,23 @@ class WorkerSession:
         self.request(Desired(answer.desired or Desired.RUN))
 
     async def _beat(self, stub: TrainerServiceAsyncStub, meta: tuple[tuple[str, str], ...]) -> None:
+        soon, loop = asyncio.Event(), asyncio.get_running_loop()
+        self._beat_now = lambda: _unless_closed(loop, soon.set)
         while True:
-            await asyncio.sleep(self._heartbeat_seconds)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(soon.wait(), self._heartbeat_seconds)
+            soon.clear()
             self._write_held()
             await self._beat_once(stub, meta)
 
     async def _beat_once(self, stub: TrainerServiceAsyncStub, meta: tuple[tuple[str, str], ...]) -> None:
         request = pb.HeartbeatRequest(
-            run_id=self.context.run_id, step=self._step, total_steps=self._total, phase=self._phase
+            run_id=self.context.run_id,
+            step=self._step,
+            total_steps=self._total,
+            phase=self._phase,
+            journalled={**self._numbered, self._journal.stream: self._journal.last_seq},
+            throttled=self._throttled or (WAITS if self._journal.held else ""),
         )
         answer = await stub.Heartbeat(request, metadata=meta, timeout=_CALL_TIMEOUT)
         if answer.desired == Desired.STOP:
@@ -402,6 +437,12 @@ class WorkerSession:
     async def _listen(self, stub: TrainerServiceAsyncStub, meta: tuple[tuple[str, str], ...]) -> None:
         async for message in stub.ControlStream(pb.ControlHello(run_id=self.context.run_id), metadata=meta):
             self.request(Desired(message.desired), message.reason, message.grace_seconds or None)
+
+
+def _unless_closed(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    """Call something in the talking thread, which may have stopped talking."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(call)
 
 
 def _as_step(number: int) -> int:

@@ -22,6 +22,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from mosaic_protocol.plain_text import last_line
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "coverage.md"
 HANDSHAKE = "LOG801"
@@ -149,7 +151,7 @@ class Matrix:
         try:
             run = json.loads(answer.stdout)
         except ValueError:
-            return Evidence(row, "refused", _last_line(answer.stderr), command)
+            return Evidence(row, "refused", last_line(answer.stderr) or "it said nothing", command)
         directory = Path(run["run_dir"])
         manifest = json.loads((directory / "analytics.json").read_text())
         models = [str(path) for path in sorted(directory.rglob("*.cleanrl_model"))]
@@ -214,7 +216,7 @@ def page(found: Sequence[Evidence], matrix: Matrix) -> str:
         "# What was run, and what was seen",
         INTRODUCTION,
         f"Python {platform.python_version()}, {versions}, CPU only. The date of each row stands with its evidence.",
-        "## Our scripts",
+        "## MOSAIC's scripts",
         _table(own),
         "## Upstream CleanRL scripts, unmodified",
         "PyPI package `cleanrl` 1.2.0 in the managed environment `cleanrl_upstream`.",
@@ -267,11 +269,6 @@ def _evidence(one: Evidence, matrix: Matrix) -> str:
         f"- figures: `{figures}`, {one.run.get('active_seconds', 0):.1f} s",
     ]
     return matrix.scrub("\n\n".join(lines[:2]) + "\n\n" + "\n".join(lines[2:]))
-
-
-def _last_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "it said nothing"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,8 +17,8 @@ from PyQt6.sip import voidptr
 from gym_gui.ui.app import CockpitApp
 
 ROOT = Path(__file__).resolve().parent.parent
-PATIENCE_SECONDS = 120.0
-USUAL_SIZE, LARGE_SIZE = (1280, 800), (1920, 1080)
+PATIENCE_SECONDS = 600.0
+SMALL_SIZE, USUAL_SIZE, LARGE_SIZE = (1024, 600), (1280, 800), (1920, 1080)
 THEMES = ("dark", "light")
 Array = npt.NDArray[Any]
 

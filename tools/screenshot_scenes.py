@@ -24,7 +24,11 @@ from gym_gui.ui.panels.train_dock import TrainDock
 from gym_gui.ui.widgets.cleanrl_train_form import CleanRlTrainForm
 from gym_gui.ui.widgets.snackbar import Snackbar
 from mosaic_protocol.paths import MosaicPaths
-from tools.screenshot_camera import LARGE_SIZE, ROOT, USUAL_SIZE, Camera, InVain
+from tools.screenshot_camera import LARGE_SIZE, ROOT, SMALL_SIZE, USUAL_SIZE, Camera, InVain
+from tools.screenshot_mind import mind_scenes
+from tools.screenshot_play import PlayScenes
+from tools.screenshot_replay import NAMES as REPLAY_NAMES
+from tools.screenshot_replay import replay_scenes
 
 Panel = TypeVar("Panel", bound=QWidget)
 ENV_ID = "CartPole-v1"
@@ -63,11 +67,17 @@ class Scenes:
         self.window.move(0, 0)
         self.app.open()
         self.until("the daemon's answer", lambda: self.cockpit.bridge.connection.connected)
+        self.until("the workers", lambda: self.train.workers.count() > 0)
+        self.first_start()
+        self.train.show_page("train")
         self.until("the form", lambda: self.train.form is not None and self._form.parameters.is_known)
-        for scenes in (self.first_start, self.nothing_yet, self.submit_runs, self.train_form, self.wait_for_runs):
+        for scenes in (self.nothing_yet, self.submit_runs, self.train_form, self.wait_for_runs):
             scenes()
-        for scenes in (self.stages, self.overlays, self.lists, self.tabs, self.doctor, self.trained, self.commands):
+        for scenes in (self.stages, self.overlays, self.lists, self.tabs, self.doctor, self.trained, self.play):
             self._try(scenes)
+        self._try(self.replay)
+        self._try(self.minds)
+        self._try(self.commands)
         self._try(self.daemon_away)
 
     def _try(self, scenes: Callable[[], None]) -> None:
@@ -104,6 +114,7 @@ class Scenes:
         self.train.show_page("train")
         self.train.mode.choose("human")
         self.show("metrics")
+        self.until("the game's keys", lambda: self.train.play is not None and self.train.play.keys.caps)
         self.camera.take("train-human")
         self.train.mode.choose("agent")
 
@@ -115,7 +126,7 @@ class Scenes:
             return
         too_fast = {"learning_rate": 1e30}
         with TrainerClient.connect(self.cockpit.bridge.paths) as client:
-            submit = partial(self._submit, client)
+            submit = partial(self.submit, client)
             for seed in SEEDS:
                 submit(f"ppo-{seed}", algo="ppo", seed=seed, steps=LEARNING_STEPS)
             submit("dqn", algo="dqn", seed=1, steps=12_000, flags={"learning_starts": 1000, "train_frequency": 4})
@@ -125,7 +136,7 @@ class Scenes:
             submit("cancelled", algo="c51", seed=6, steps=LIVE_STEPS, name="c51-cartpole-long")
             submit("queued", algo="ppo", seed=7, steps=LEARNING_STEPS, cpus=4, name="ppo-wants-four-cpus")
 
-    def _submit(
+    def submit(
         self,
         client: TrainerClient,
         what: str,
@@ -149,15 +160,15 @@ class Scenes:
             return
         call = self.cockpit.bridge.call
         learning = [f"ppo-{seed}" for seed in SEEDS]
-        self.until("the runs that learn", lambda: all(self._is("TERM", *learning, "dqn", "failed")))
-        self.until("the long runs", lambda: all(self._is("EXEC", "live", "paused", "cancelled")))
+        self.until("the runs that learn", lambda: all(self.is_in("TERM", *learning, "dqn", "failed")))
+        self.until("the long runs", lambda: all(self.is_in("EXEC", "live", "paused", "cancelled")))
         self.until("steps of the long runs", lambda: all(self._steps(name) > 2000 for name in ("live", "paused")))
         call(lambda client: client.cancel(self.runs["cancelled"], "the return does not rise; more exploration next"))
         call(lambda client: client.pause(self.runs["paused"]))
-        self.until("one to be cancelled", lambda: all(self._is("TERM", "cancelled")))
-        self.until("one to pause", lambda: all(self._is("PAUSE", "paused")))
+        self.until("one to be cancelled", lambda: all(self.is_in("TERM", "cancelled")))
+        self.until("one to pause", lambda: all(self.is_in("PAUSE", "paused")))
 
-    def _is(self, state: str, *names: str) -> list[bool]:
+    def is_in(self, state: str, *names: str) -> list[bool]:
         found = [self.cockpit.runs.get(self.runs[name]) for name in names]
         return [run is not None and run.state == state for run in found]
 
@@ -255,7 +266,13 @@ class Scenes:
         self.resize(LARGE_SIZE, right=760)
         self.camera.take("window-large")
         self.metrics.toolbar.seeds.setChecked(False)
+        self.select("ppo-1")
+        self.resize(SMALL_SIZE)
+        self.camera.take("window-small")
         self.resize(USUAL_SIZE)
+        self.select("ppo-1", "ppo-2", "dqn")
+        self.cockpit.commands.action("compare-settings").trigger()
+        self.camera.take("stage-differences")
 
     def lists(self) -> None:
         if not self.runs:
@@ -276,6 +293,7 @@ class Scenes:
         self.until("the filter", lambda: self.table.stack.currentWidget() is self.table.empty)
         self.camera.take("runs-no-match")
         self.table.filters.clear()
+        self.select("live")
         self.resize(USUAL_SIZE)
         self.show("capacity")
         self.camera.take("capacity-busy")
@@ -289,7 +307,7 @@ class Scenes:
         for name in ("live", "tensorboard"):
             tabs.show_tab(name)
             if name == "tensorboard":
-                self.until("TensorBoard", _is_served(tabs))
+                self.until("TensorBoard", lambda: any(tab.address for tab in tabs.findChildren(TensorBoardTab)))
             self.camera.take(f"run-{name}")
         tabs.show_tab("live")
 
@@ -309,7 +327,7 @@ class Scenes:
     # ---- what was trained ----------------------------------------------------------------------------------------
 
     def trained(self) -> None:
-        if not self.runs or not self.camera.wants("checkpoints"):
+        if not self.runs or not self.camera.wants(*(name for name in _WITH_RUNS if name.startswith("checkpoints"))):
             return
         self.show("metrics")
         self.select("ppo-1")
@@ -339,10 +357,19 @@ class Scenes:
         panel.hide()
         self.train.show_page("train")
 
+    def play(self) -> None:
+        PlayScenes(self).take()
+
+    def replay(self) -> None:
+        replay_scenes(self)
+
+    def minds(self) -> None:
+        mind_scenes(self)
+
     # ---- the frame -----------------------------------------------------------------------------------------------
 
     def commands(self) -> None:
-        if not self.camera.wants("palette", "snackbar"):
+        if not self.camera.wants("palette-busy", "palette-found", "snackbar-undo", "runs-trash"):
             return
         popup = self.window.palette_popup
         self.camera.take("palette-busy", popup.open)
@@ -353,6 +380,9 @@ class Scenes:
             self.cockpit.commands.action("run-delete").trigger()
             self.until("the notice", lambda: self.part(Snackbar).isVisible())
             self.camera.take("snackbar-undo")
+            self.cockpit.commands.action("trash").trigger()
+            self.camera.take("runs-trash")
+            self.table.trash.left.emit()
 
     def _find_run(self) -> None:
         self.window.palette_popup.open()
@@ -388,18 +418,22 @@ class Scenes:
 
 
 _WITH_RUNS: Sequence[str] = (
-    *("window-live", "window-large", "stage-paused", "stage-finished", "stage-queued", "stage-failed"),
+    *(
+        "window-live",
+        "window-large",
+        "window-small",
+        "stage-differences",
+        "stage-paused",
+        "stage-finished",
+        "stage-queued",
+        "stage-failed",
+    ),
     *("stage-compared", "log-busy", "log-search", "metrics-seeds", "runs-busy", "runs-grouped", "runs-cancel"),
     *("runs-no-match", "capacity-busy", "run-live", "run-tensorboard", "checkpoints-busy", "checkpoints-evaluated"),
-    *("checkpoints-large", "checkpoints-import", "checkpoints-import-error", "snackbar-undo", "daemon-away"),
+    *("checkpoints-large", "checkpoints-import", "checkpoints-import-error", "snackbar-undo", "runs-trash"),
+    *REPLAY_NAMES,
+    "daemon-away",
 )
-
-
-def _is_served(tabs: RunTabs) -> Callable[[], bool]:
-    def probe() -> bool:
-        return any(tab.address for tab in tabs.findChildren(TensorBoardTab))
-
-    return probe
 
 
 def _texts(widget: QWidget) -> str:

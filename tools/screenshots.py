@@ -35,7 +35,7 @@ PICTURES = ROOT / "docs" / "screenshots"
 
 @contextmanager
 def x_server() -> Iterator[None]:
-    """An X server of our own, as large as the largest picture, on the first display that is free."""
+    """An X server of its own, as large as the largest picture, on the first display that is free."""
     if shutil.which("Xvfb") is None:
         raise SystemExit("Xvfb is needed to take pictures; install it with `apt-get install xvfb` and try again.")
     reading, writing = os.pipe()
@@ -49,7 +49,7 @@ def x_server() -> Iterator[None]:
         if not number:
             raise SystemExit(f"Xvfb ended with status {server.wait()}")
         os.environ.update(DISPLAY=f":{number}", QT_QPA_PLATFORM="xcb", QT_SCALE_FACTOR="1")
-        os.environ["QTWEBENGINE_DISABLE_SANDBOX"] = "1"  # what root is told instead is for nobody else's eyes
+        os.environ["QTWEBENGINE_DISABLE_SANDBOX"] = "1"  # the warning that root gets instead is of no use to others
         yield
     finally:
         server.terminate()
@@ -60,9 +60,7 @@ def x_server() -> Iterator[None]:
 def data_root() -> Iterator[MosaicPaths]:
     """A data root with a daemon that gives runs four CPUs; at the end its runs are cancelled and it is stopped."""
     home = Path(tempfile.mkdtemp(prefix="mosaic-screenshots-"))
-    os.environ.update(
-        MOSAIC_HOME=str(home), MOSAIC_TRAINER_PORT="0", MOSAIC_TRAINER_CPUS="4", MOSAIC_TRAINER_PREWARM="cleanrl"
-    )
+    os.environ.update(MOSAIC_HOME=str(home), MOSAIC_TRAINER_CPUS="4", MOSAIC_TRAINER_PREWARM="cleanrl")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     paths = MosaicPaths.from_environment()
     TrainerClient.connect(paths).close()

@@ -5,7 +5,10 @@ which then hands over to a newer interpreter or says in a sentence that there is
 
 A stamp inside ``.venv`` holds a hash of all that decides its content: while it fits, a run ends at once.
 A lock file admits one installing run at a time, and is not empty while one is at work: text found in it
-later means that a setup was cut short, and a half-made environment is built afresh rather than trusted.
+later means that a setup was cut short, and a half-made environment is built again rather than trusted.
+
+``MOSAIC_TORCH_INDEX`` (``make … TORCH_INDEX=URL``) names the package index to take torch from, and torch alone: it
+decides between the CPU build and the one with the CUDA libraries, whose download is ten times as large.
 """
 
 from __future__ import annotations
@@ -26,13 +29,32 @@ from pathlib import Path
 from typing import IO, Any, Iterator, Sequence  # noqa: UP035 - in 3.7 collections.abc is not subscriptable
 
 OLDEST_PYTHON = (3, 11)
+NEWEST_PYTHON = (3, 13)
+TORCH_INDEX = "MOSAIC_TORCH_INDEX"
+CONSTRAINTS = "requirements/constraints.txt"
 OTHER_INTERPRETERS = ("python3.13", "python3.12", "python3.11")
 EXTRAS = {
     "demo": ("cleanrl",),
     "gui": ("cleanrl", "video", "gui"),
-    "dev": ("cleanrl", "atari", "mujoco", "envpool", "procgen", "wandb", "video", "gui", "dev"),
+    "dev": (
+        "cleanrl",
+        "atari",
+        "box2d",
+        "minigrid",
+        "mujoco",
+        "envpool",
+        "procgen",
+        "wandb",
+        "video",
+        "datasets",
+        "parquet",
+        "spade-bdi",
+        "gui",
+        "docs",
+        "dev",
+    ),
 }
-# Debian package: the library that tells whether it is there, and what does not work without it.
+# Debian package: the library that shows whether it is there, and what does not work without it.
 LIBRARIES = {
     "gui": {
         "libegl1": ("/usr/lib/*/libEGL.so.1", "the cockpit"),
@@ -55,20 +77,29 @@ LIBRARIES = {
         "libfaketime": ("/usr/lib/*/faketime/libfaketime.so.1", "the tests that move the clock"),
         "libqt5gui5": ("/usr/lib/*/libQt5Gui.so.5", "the tests on Procgen's games"),
         "xvfb": ("/usr/bin/Xvfb", "the tests of the cockpit on a screen"),
+        "prosody": ("/usr/bin/prosody", "the tests of BDI agents on an XMPP server"),
         "xauth": ("/usr/bin/xauth", "the tests of the cockpit on a screen"),
     },
+}
+# PyTorch with all that it brings, measured for the pinned version.
+SIZES = {
+    "CPU": "PyTorch's CPU build (0.2 GB to fetch, 0.9 GB on disk)",
+    "CUDA": "the CUDA build (2.7 GB to fetch, 4.6 GB on disk)",
 }
 SECONDS_BETWEEN_SIGNS_OF_LIFE = 30
 LOG_TAIL_LINES = 20
 
 # In order of trust: a lost connection also shows itself as a distribution that is not found.
 ADVICE = {
-    "No space left on device": "Free about 2 GB of disk space, then repeat.",
+    "No space left on device": "Free about 2 GB of disk space (6 GB for a CUDA build of PyTorch), then repeat.",
+    "(constraint)": (
+        f"pyproject.toml and {CONSTRAINTS} name different versions: write the new one into both, then repeat."
+    ),
     "onnection": "Check the network, and the proxy and index that pip is configured with, then repeat.",
     "timed out": "The network is slow or down: repeat, what was downloaded is kept.",
     "No matching distribution": (
-        "The index that pip uses does not have it for this Python: check the index, or try another Python "
-        "(`make setup PYTHON=python3.12`)."
+        "The index that pip uses does not have it for this Python: check the index (for torch TORCH_INDEX, where "
+        "you gave it), or try another Python (`make setup PYTHON=python3.12`)."
     ),
 }
 
@@ -78,10 +109,14 @@ class SetupError(Exception):
 
 
 class Home:
-    """Where the environment of the project at ``root`` lives, and the files that describe it."""
+    """Where the environment of the project at ``root`` lives, and the files that describe it.
 
-    def __init__(self, root: Path) -> None:
+    ``wanted`` is the version of Python that the user asks for; without it, an environment with any will do.
+    """
+
+    def __init__(self, root: Path, wanted: tuple[int, int] | None = None) -> None:
         self.root = root
+        self.wanted = wanted
         self.venv = root / ".venv"
         self.python = self.venv / "bin" / "python"
         self.stamp = self.venv / "mosaic-setup.json"
@@ -183,6 +218,7 @@ def fingerprint(home: Home, profile: str) -> str:
         "project": project["project"],
         "setuptools": project.get("tool", {}).get("setuptools", {}),
         "extras": EXTRAS[profile],
+        "constraints": hashlib.sha256((home.root / CONSTRAINTS).read_bytes()).hexdigest(),
         "recipe": hashlib.sha256(Path(__file__).read_bytes()).hexdigest(),
     }
     return hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()
@@ -204,8 +240,12 @@ def defect(home: Home, stamp: dict[str, Any]) -> str | None:
         return "its Python does not start, or has no pip"
     if version < OLDEST_PYTHON:
         return "its Python is {}.{}".format(*version)
+    if home.wanted and version != home.wanted:
+        return "its Python is {}.{}, and you ask for {}.{}".format(*version, *home.wanted)
     if stamp.get("python", list(version)) != list(version):
         return "the system's Python has changed under it"
+    if torch_index() and stamp.get("torch_index") != digest(torch_index()):
+        return "its torch did not come from the index you name now"  # pip would leave it: the version is the same
     return None
 
 
@@ -221,6 +261,7 @@ def version_inside(home: Home) -> tuple[int, int] | None:
 
 def set_up(home: Home, profile: str) -> None:
     """Leave ``.venv`` as the profile wants it. Raises SetupError with a sentence for the user."""
+    torch_index()  # a wrong one is refused before anything is made
     if not is_current(home, profile):
         with exclusive(home.lock) as lock:
             if not is_current(home, profile):
@@ -242,16 +283,19 @@ def exclusive(path: Path) -> Iterator[IO[str]]:
 def build(home: Home, profile: str, lock: IO[str]) -> None:
     started = time.monotonic()
     lock.seek(0)
-    reason = "an earlier setup was cut short" if lock.read() else defect(home, home.read_stamp())
+    stamp = home.read_stamp()
+    reason = "an earlier setup was cut short" if lock.read() else defect(home, stamp)
     if reason:
         require_venv_module()
     lock.write(f"a setup is at work, process {os.getpid()}\n")
     lock.flush()
     if reason:
         create(home, reason, lock)
-    home.stamp.unlink(missing_ok=True)  # an update under way must not look finished to a run beside it
+        stamp = {"torch_index": digest(torch_index())}
+    origin = {"torch_index": stamp.get("torch_index")}
+    write_stamp(home, origin)  # no profile: an update under way must not look finished to a run beside it
     install(home, profile, lock)
-    write_stamp(home, profile)
+    write_stamp(home, dict(origin, **fingerprints_covered_by(home, profile)))
     lock.truncate(0)
     say(f"the environment in .venv is ready ({time.monotonic() - started:.0f} s)")
 
@@ -260,6 +304,12 @@ def create(home: Home, reason: str, lock: IO[str]) -> None:
     if home.venv.exists():
         say(f"building .venv afresh: {reason}")
         shutil.rmtree(home.venv)
+    if sys.version_info[:2] > NEWEST_PYTHON:
+        say(
+            "MOSAIC is tested with Python {}.{} at the newest: some package may be missing for this one".format(
+                *NEWEST_PYTHON
+            )
+        )
     say(f"creating .venv with Python {sys.version.split()[0]} (a few seconds)")
     home.venv.mkdir()
     run_logged([sys.executable, "-m", "venv", str(home.venv)], home, lock)
@@ -268,8 +318,10 @@ def create(home: Home, reason: str, lock: IO[str]) -> None:
 def install(home: Home, profile: str, lock: IO[str]) -> None:
     extras = EXTRAS[profile]
     torch = torch_pin(home, extras)
+    if not has_torch(home, torch):
+        tell_torch_builds()
     say(f"1/2 installing {torch} first, so that nothing draws in another build (1 to 10 minutes)")
-    pip_install([torch], home, lock)
+    install_torch(torch, home, lock)
     say(f"2/2 installing MOSAIC in place with the extras {', '.join(extras)} (about a minute)")
     pip_install(["--editable", f".[{','.join(extras)}]"], home, lock)
 
@@ -280,17 +332,63 @@ def torch_pin(home: Home, extras: Sequence[str]) -> str:
     return pins[0]
 
 
-def pip_install(what: Sequence[str], home: Home, lock: IO[str]) -> None:
-    options = ["--no-input", "--disable-pip-version-check", "--progress-bar", "off"]
-    run_logged([str(home.python), "-I", "-m", "pip", "install", *options, *what], home, lock)
+def has_torch(home: Home, pin: str) -> bool:
+    name, version = pin.split("==")
+    return any(home.venv.glob(f"lib/python*/site-packages/{name}-{version}*.dist-info"))
 
 
-def run_logged(command: Sequence[str], home: Home, lock: IO[str]) -> None:
-    """Run a step with its output in the log, which holds the last step only.
+def tell_torch_builds() -> None:
+    """Say what will be fetched. Both sizes: only pip's index decides, and asking it takes up to a minute."""
+    if torch_index():
+        say("PyTorch comes from the index that you name with TORCH_INDEX")
+    elif not has_gpu():
+        say(f"This machine shows no NVIDIA GPU: {SIZES['CPU']} is all it can use.")
+        say(f"pip's index decides what comes; the usual one has {SIZES['CUDA']}.")
+        say("For the small one, press Ctrl-C and repeat with TORCH_INDEX=URL, the URL of PyTorch's CPU index;")
+        say("PyTorch's install page shows it after --index-url when you choose Linux, Pip and CPU.")
+
+
+def has_gpu() -> bool:
+    return os.path.exists("/proc/driver/nvidia/version") or shutil.which("nvidia-smi") is not None  # noqa: PTH110
+
+
+def torch_index() -> str:
+    """The index that the user names for torch, "" for pip's own. Raises SetupError."""
+    index = os.environ.get(TORCH_INDEX, "").strip()
+    if index and "://" not in index:
+        raise SetupError(
+            f"TORCH_INDEX={index} is not an address: give the URL of a package index (https://… or file:///…). "
+            "PyTorch's install page shows the one of its CPU builds after --index-url."
+        )
+    return index
+
+
+def digest(index: str) -> str:
+    """What the stamp keeps of an index: its URL may hold a password."""
+    return index and hashlib.sha256(index.encode()).hexdigest()
+
+
+def install_torch(pin: str, home: Home, lock: IO[str]) -> None:
+    """Only torch comes from the index named for it: what it depends on comes with the rest, from pip's own."""
+    index = torch_index()
+    if index:
+        pip_install(["--no-deps", pin], home, lock, PIP_INDEX_URL=index)
+    else:
+        pip_install([pin], home, lock)
+
+
+def pip_install(what: Sequence[str], home: Home, lock: IO[str], **settings: str) -> None:
+    options = ["--no-input", "--disable-pip-version-check", "--progress-bar", "off", "--constraint", CONSTRAINTS]
+    run_logged([str(home.python), "-I", "-m", "pip", "install", *options, *what], home, lock, **settings)
+
+
+def run_logged(command: Sequence[str], home: Home, lock: IO[str], **settings: str) -> None:
+    """Run a step with its output in the log, which holds the last step only. ``settings`` join its environment.
 
     The child holds the lock too: when this process alone is killed, no second setup gets in while it writes.
     """
-    environment = dict(os.environ, PIP_USER="0")  # a --user default of the user's is an error in an environment
+    # A --user default of the user's is an error in an environment.
+    environment = dict(os.environ, PIP_USER="0", **settings)
     with home.log.open("wb") as log:
         child = subprocess.Popen(
             command,
@@ -331,11 +429,14 @@ def explain_failure(command: Sequence[str], status: int, home: Home) -> str:
     return f"`{' '.join(command)}` {how}:\n{tail}\nsetup: {advice} The whole output is in {log}."
 
 
-def write_stamp(home: Home, profile: str) -> None:
+def fingerprints_covered_by(home: Home, profile: str) -> dict[str, str]:
     """A profile whose extras are among those installed is satisfied as well."""
     covered = [name for name, extras in EXTRAS.items() if set(extras) <= set(EXTRAS[profile])]
-    stamp: dict[str, Any] = {name: fingerprint(home, name) for name in covered}
-    stamp.update(root=str(home.root), python=version_inside(home))
+    return {name: fingerprint(home, name) for name in covered}
+
+
+def write_stamp(home: Home, content: dict[str, Any]) -> None:
+    stamp = dict(content, root=str(home.root), python=version_inside(home))
     draft = home.stamp.with_suffix(".tmp")
     draft.write_text(json.dumps(stamp), encoding="utf-8")
     draft.replace(home.stamp)
@@ -344,12 +445,14 @@ def write_stamp(home: Home, profile: str) -> None:
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Make the project's own Python environment in .venv.")
     parser.add_argument("--profile", choices=sorted(EXTRAS), default="demo", help="dev adds tests and checkers")
+    parser.add_argument("--this-python", action="store_true", help="do not keep a .venv made with another version")
     options = parser.parse_args(arguments)
     try:
         interpreter = choose_interpreter()
         if interpreter != sys.executable:
             os.execv(interpreter, [interpreter, __file__, *arguments])
-        set_up(Home(Path(__file__).resolve().parent.parent), options.profile)
+        wanted = sys.version_info[:2] if options.this_python else None
+        set_up(Home(Path(__file__).resolve().parent.parent, wanted), options.profile)
     except PermissionError as problem:
         print(f"setup: {problem}. Take over what another user left here (chown), then repeat.", file=sys.stderr)
         return 1

@@ -11,6 +11,7 @@ from benchmarks.report import (
     Line,
     Section,
     Target,
+    chosen,
     exit_status,
     figure,
     interleaved,
@@ -48,7 +49,7 @@ def test_a_line_is_judged_by_its_median_not_by_its_best_or_mean() -> None:
     assert speed(0.9, 0.97, 5.0).verdict == "**short**"
 
 
-def test_over_seeds_the_mean_counts_and_the_deviation_is_told() -> None:
+def test_over_seeds_the_mean_counts_and_the_deviation_is_shown() -> None:
     line = Line("Return", [500.0, 500.0, 440.0], target=Target("≥", 485), over_seeds=True)
     assert line.verdict == "**short**", "one seed that failed is no disturbance"
     assert line.measured == "480 ± 28.3"
@@ -71,7 +72,7 @@ def test_a_line_that_was_never_measured_cannot_be_made() -> None:
         Line("Speed", [])
 
 
-def test_the_spread_tells_extent_count_and_middle_half() -> None:
+def test_the_spread_shows_extent_count_and_middle_half() -> None:
     assert speed(1.0).spread == "once"
     assert speed(1.0, 3.0).spread == "1.00 to 3.00 (2 times)"
     assert speed(5.0, 1.0, 4.0, 2.0, 3.0).spread == "1.00 to 5.00 (5 times), middle half 2.00 to 4.00"
@@ -122,29 +123,66 @@ def test_a_figure_carries_its_unit() -> None:
     assert figure(12.0, "ms") == "12.0 ms"
 
 
-def test_the_page_tells_header_targets_and_verdicts() -> None:
-    text = page({"Date": "today"}, [section(speed(0.99, 0.99), Line("Steps", [12345.0], "/s"))])
-    assert "- Date: today" in text
+def test_the_page_shows_targets_and_verdicts() -> None:
+    text = page([section(speed(0.99, 0.99), Line("Steps", [12345.0], "/s"))])
     assert "| Speed | ≥ 0.98 | 0.990 | pass |" in text
     assert "| Steps |  | 12,345 /s | once | for information |" in text
     assert 'Command: `make bench ARGS="--only walking"`' in text
 
 
 def test_the_summary_leaves_out_what_has_no_target() -> None:
-    summary, _, details = page({}, [section(Line("Steps", [1.0]))]).partition("## ")
+    summary, _, details = page([section(Line("Steps", [1.0]))]).partition("## ")
     assert "Steps" not in summary
     assert "Steps" in details
 
 
 def test_what_falls_short_or_could_not_be_measured_stands_in_the_summary() -> None:
-    summary, _, details = page({}, [section(speed(0.5)), section(problem="no floor")]).partition("## ")
+    summary, _, details = page([section(speed(0.5)), section(problem="no floor")]).partition("## ")
     assert "| Speed | ≥ 0.98 | 0.500 | **short** |" in summary
     assert "| How fast we walk | | | **not measured** |" in summary
     assert "Not measured: no floor" in details
 
 
-def test_the_exit_status_tells_all_reached_from_short_from_not_measured() -> None:
+def test_the_exit_status_distinguishes_all_reached_short_and_not_measured() -> None:
     good, short, broken = section(speed(1.0)), section(speed(0.5)), section(problem="no floor")
     assert exit_status([good]) == 0
     assert exit_status([good, short]) == 1
     assert exit_status([good, short, broken]) == 2
+
+
+def test_a_line_that_is_measured_again_takes_its_place_with_its_own_date() -> None:
+    old = Section(
+        "walking",
+        "How fast",
+        "Feet.",
+        [Line("a", [1.0]), Line("b", [2.0])],
+        measured={"Measured": "monday", "on": "earth"},
+    )
+    part = Section(
+        "walking",
+        "How fast",
+        "Feet.",
+        [Line("b", [3.0]), Line("c", [4.0])],
+        measured={"Measured": "friday", "on": "earth"},
+    )
+    merged = old.with_lines_of(part)
+    assert [(line.what, line.values[0], line.apart) for line in merged.lines] == [
+        ("a", 1.0, {}),
+        ("b", 3.0, {"Measured": "friday"}),
+        ("c", 4.0, {"Measured": "friday"}),
+    ]
+    assert merged.measured == {"Measured": "monday", "on": "earth"}
+    text = page([merged])
+    assert "| b |  | 3.00 | once | for information | Measured: friday |" in text
+    assert "| a |  | 1.00 | once | for information |  |" in text
+
+
+def test_the_page_has_no_column_for_dates_that_are_the_section_s() -> None:
+    assert "Measured apart" not in page([section(Line("a", [1.0]))])
+
+
+def test_words_choose_by_title_and_no_word_chooses_all() -> None:
+    titles = ["sac, Pendulum-v1", "td3, Pendulum-v1", "ppo, CartPole-v1"]
+    assert chosen(titles, ["sac", "Cart"]) == ["sac, Pendulum-v1", "ppo, CartPole-v1"]
+    assert chosen(titles, []) == titles
+    assert chosen(titles, ["dqn"]) == []

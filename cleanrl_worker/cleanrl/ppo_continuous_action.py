@@ -1,44 +1,45 @@
-"""Proximal Policy Optimization for continuous actions, in one file.
+"""Proximal Policy Optimization for continuous actions (Schulman et al., 2017).
 
     python cleanrl_worker/cleanrl/ppo_continuous_action.py --env-id Pendulum-v1 --total-timesteps 100000
 
 Flag names, defaults and TensorBoard tags are CleanRL's. Observations and rewards are normalised by statistics that
 run along with the training and are kept in checkpoints: a policy is worth nothing without them. They are gathered
 over all environments together rather than for each one apart. A truncated episode (one that met a time limit) is
-not treated as a terminated one: its last step is still worth the value of the state it was cut off in. And while
-the environments run, only the actor is evaluated, in numpy on the parameters' own memory; values and
-log-probabilities of the whole rollout follow in one batch: the same numbers, much sooner.
+not treated as a terminated one: its last step is still worth the value of the state it was cut off in.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import random
 import sys
-from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import torch
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.vector import SyncVectorEnv
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cleanrl_worker.arguments import parse
-from cleanrl_worker.checkpoints import Checkpoint, CheckpointError, describe_space
-from cleanrl_worker.environments import make_env
-from cleanrl_worker.policies import Policy, fill
-from cleanrl_worker.session import TrainingSession, UsageError
-from cleanrl_worker.training_state import TrainingState
+from mosaic_worker.learning.adam import MOMENTS, FlatAdam
+from mosaic_worker.learning.argument_checks import check_cuda, check_minibatches, check_no_upload, check_ranges
+from mosaic_worker.learning.environments import DISCRETE_SCRIPTS, make_vector_envs, observation_size
+from mosaic_worker.learning.fast_acting import GaussianActor, numpy_form
+from mosaic_worker.learning.normalising import Normaliser, NormalisingCollector
+from mosaic_worker.learning.rollouts import Batch, PpoLosses, evaluate, minibatch_count, ppo_figures
+from mosaic_worker.learning.run_state import RunState
+from mosaic_worker.learning.script_main import run_script
+from mosaic_worker.learning.seeding import prepare_torch
+from mosaic_worker.policies.policy import Policy, fill
+from mosaic_worker.state.checkpoints import Checkpoint
+from mosaic_worker.state.training_state import TrainingState
+from mosaic_worker.training.environments import make_env
+from mosaic_worker.training.session import TrainingSession
 
 ALGORITHM = "ppo_continuous_action"
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
-NORMAL_LIMIT = 10.0
 
 
 @dataclass
@@ -110,69 +111,7 @@ class Args:
     resume: str | None = None
     """Checkpoint to go on from, exactly as if the run had never stopped; flags not given are as they were."""
     warm_start: str | None = None
-    """Checkpoint whose networks and normalisation to begin with; everything else starts anew."""
-
-
-COUNTS = ("total_timesteps", "num_envs", "num_steps", "num_minibatches", "update_epochs", "torch_threads")
-NOT_NEGATIVE = ("seed", "checkpoint_every", "checkpoint_keep", "ent_coef", "vf_coef")
-POSITIVE = ("learning_rate", "clip_coef", "max_grad_norm", "target_kl")
-FRACTIONS = ("gamma", "gae_lambda")
-
-
-def check(args: Args) -> None:
-    """Raise UsageError for the first argument that cannot work."""
-    for name, value in dataclasses.asdict(args).items():
-        flag = "--" + name.replace("_", "-")
-        if name in COUNTS:
-            require(value >= 1, f"{flag} must be at least 1, got {value}.")
-        elif name in NOT_NEGATIVE:
-            require(0 <= value < math.inf, f"{flag} must be 0 or more, got {value}.")
-        elif name in POSITIVE and value is not None:
-            require(0 < value < math.inf, f"{flag} must be more than 0, got {value}.")
-        elif name in FRACTIONS:
-            require(0 <= value <= 1, f"{flag} must be from 0 to 1, got {value}.")
-    rows = args.num_envs * args.num_steps
-    require(
-        args.num_minibatches <= rows,
-        f"--num-minibatches must be at most num-envs times num-steps ({rows}), got {args.num_minibatches}.",
-    )
-    require(not args.upload_model, "--upload-model is not available in this version; leave it out.")
-    require(
-        not args.cuda or torch.cuda.is_available(),
-        "--cuda was asked for, but PyTorch finds no CUDA device; leave it out to train on the CPU.",
-    )
-
-
-def require(condition: bool, sentence: str) -> None:
-    if not condition:
-        raise UsageError(sentence)
-
-
-def make_envs(args: Args) -> SyncVectorEnv:
-    """The environments, checked for what this algorithm can handle.
-
-    SAME_STEP: a finished environment is reset within the step that finished it, so every row of a rollout is
-    a real transition, and the observation the episode ended in arrives as `final_obs`.
-    """
-    envs = SyncVectorEnv(
-        [partial(make_env, args.env_id, record=args.capture_video and n == 0) for n in range(args.num_envs)],
-        copy=False,
-        autoreset_mode=AutoresetMode.SAME_STEP,
-    )
-    action_space, observation_space = envs.single_action_space, envs.single_observation_space
-    require(
-        isinstance(action_space, gym.spaces.Box),
-        f"{ALGORITHM} needs a continuous action space; {args.env_id} has {brief(action_space)}. Try ppo, dqn or c51.",
-    )
-    require(
-        isinstance(observation_space, gym.spaces.Box),
-        f"{ALGORITHM} needs a Box observation space; {args.env_id} has {brief(observation_space)}.",
-    )
-    return envs
-
-
-def brief(space: gym.Space[Any]) -> str:
-    return f"Box{space.shape}" if isinstance(space, gym.spaces.Box) else str(space)
+    """Checkpoint whose networks and normalisation to begin with; everything else starts from the beginning."""
 
 
 class Agent(nn.Module):
@@ -196,289 +135,22 @@ class Agent(nn.Module):
         """Of the policy, the same in every state."""
         return (self.actor_logstd + 0.5 + HALF_LOG_TWO_PI).sum()
 
-    def actor_arrays(self) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
-        """(transposed weight, bias) of each layer of the mean: views, where the parameters are in main memory."""
-        arrays = [parameter.detach().cpu().numpy() for parameter in self.actor_mean.parameters()]
-        return [(weight.T, bias) for weight, bias in zip(arrays[::2], arrays[1::2], strict=True)]
-
 
 def network(inputs: int, outputs: int, last_gain: float) -> nn.Sequential:
-    sizes = (inputs, 64, 64, outputs)
-    layers = [nn.Linear(before, after) for before, after in pairwise(sizes)]
+    layers = [nn.Linear(before, after) for before, after in pairwise((inputs, 64, 64, outputs))]
     for layer, gain in zip(layers, (math.sqrt(2), math.sqrt(2), last_gain), strict=True):
         nn.init.orthogonal_(layer.weight, gain)
         nn.init.zeros_(layer.bias)
     return nn.Sequential(layers[0], nn.Tanh(), layers[1], nn.Tanh(), layers[2])
 
 
-class RunningMoments(nn.Module):
-    """Mean and variance of all rows seen so far; buffers of a module, so that checkpoints keep them.
-
-    Worked on through numpy views: for a row or two at a time that is several times faster.
-    """
-
-    mean: Tensor
-    variance: Tensor
-    count: Tensor
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.register_buffer("mean", torch.zeros(size, dtype=torch.float64))
-        self.register_buffer("variance", torch.ones(size, dtype=torch.float64))
-        # A trace of a standard normal before the first row: there is a variance to divide by from the start.
-        self.register_buffer("count", torch.full((1,), 1e-4, dtype=torch.float64))
-        self.arrays = self.mean.numpy(), self.variance.numpy(), self.count.numpy()
-
-    def update(self, rows: NDArray[np.float64]) -> None:
-        mean, variance, count = self.arrays
-        new = len(rows)
-        total = count + new
-        away = rows[0] - mean if new == 1 else rows.mean(axis=0) - mean
-        mean += away * (new / total)
-        # Sums of squares about either mean, and what moving both to the common one adds.
-        variance *= count / total
-        variance += away * away * (count * new / (total * total))
-        if new > 1:
-            variance += rows.var(axis=0) * (new / total)
-        count[:] = total
-
-
-class Normaliser(nn.Module):
-    """Brings observations and rewards to a common scale, within ten deviations."""
-
-    def __init__(self, observation_size: int, gamma: float) -> None:
-        super().__init__()
-        self.gamma = gamma
-        self.observations = RunningMoments(observation_size)
-        self.returns = RunningMoments(1)
-
-    def observe(self, observations: NDArray[Any]) -> NDArray[np.float32]:
-        """Learn from observations (environments, size) and return them normalised."""
-        self.observations.update(observations)
-        return self.normalised(observations)
-
-    def normalised(self, observations: NDArray[Any]) -> NDArray[np.float32]:
-        mean, variance, _ = self.observations.arrays
-        scaled = (observations - mean) / np.sqrt(variance + 1e-8)
-        return scaled.clip(-NORMAL_LIMIT, NORMAL_LIMIT).astype(np.float32)
-
-    def reward(self, rewards: NDArray[np.float64], discounted: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Rewards by the deviation of discounted returns, the running ones of which are updated in place."""
-        discounted *= self.gamma
-        discounted += rewards
-        self.returns.update(discounted[:, None])
-        return (rewards / np.sqrt(self.returns.arrays[1] + 1e-8)).clip(-NORMAL_LIMIT, NORMAL_LIMIT)
-
-
-class Rollout:
-    """What the environments went through between two updates; row `t` of each array is step `t` of them all.
-
-    Observations and rewards are normalised, actions as they were drawn, not yet clipped to their range. `filled`
-    rows are done: a stop may come in the middle of one, and a resumed run goes on there.
-    """
-
-    PARTS = ("filled", "noise", "observations", "actions", "rewards", "terminated", "truncated", "cut_off")
-
-    def __init__(self) -> None:
-        self.begin(np.zeros((0, 1, 1), dtype=np.float32), np.zeros((1, 1), dtype=np.float32))
-
-    def begin(self, noise: NDArray[np.float32], observation: NDArray[np.float32]) -> None:
-        """Empty it for as many steps as there is noise, from the observation that the environments are in."""
-        shape = (len(noise), len(observation))
-        self.filled = 0
-        self.noise = noise
-        # One row more: the observation that the last step led to.
-        self.observations = np.zeros((shape[0] + 1, *observation.shape), dtype=np.float32)
-        self.observations[0] = observation
-        self.actions = np.zeros_like(noise)
-        self.rewards = np.zeros(shape, dtype=np.float32)
-        self.terminated = np.zeros(shape, dtype=bool)
-        self.truncated = np.zeros(shape, dtype=bool)
-        # (step, environment, observation) where a time limit cut an episode off.
-        self.cut_off: list[tuple[int, int, NDArray[np.float32]]] = []
-
-    def cut_off_all(self) -> None:
-        """End the running episodes at the last row, as a time limit would."""
-        last = self.filled - 1
-        if last >= 0:
-            running = ~(self.terminated[last] | self.truncated[last])
-            self.truncated[last] |= running
-            self.cut_off += [
-                (last, int(env), self.observations[self.filled, env].copy()) for env in np.flatnonzero(running)
-            ]
-
-
-class Collector:
-    """Steps the environments and keeps what must survive from one rollout to the next."""
-
-    PARTS = ("random", "global_step", "observation", "discounted", "returns", "lengths")
-
-    def __init__(self, envs: SyncVectorEnv, session: TrainingSession, normaliser: Normaliser, seed: int) -> None:
-        self.envs, self.session, self.normaliser = envs, session, normaliser
-        assert isinstance(envs.single_action_space, gym.spaces.Box)
-        self.low = envs.single_action_space.low.reshape(-1)
-        self.high = envs.single_action_space.high.reshape(-1)
-        # Not the bare seed: the environments have that, and actions must not follow the draws they make.
-        self.random = np.random.default_rng((seed, 1))
-        self.global_step = 0
-        first_observation, _ = envs.reset(seed=seed)
-        self.first_observation = first_observation.reshape(envs.num_envs, -1).copy()
-        self.observation = np.zeros(self.first_observation.shape, dtype=np.float32)
-        self.discounted = np.zeros(envs.num_envs)
-        self.returns = np.zeros(envs.num_envs)
-        self.lengths = np.zeros(envs.num_envs, dtype=np.int64)
-        self.rollout = Rollout()
-
-    def collect(self, agent: Agent, steps: int) -> Rollout | None:
-        """Play `steps` steps in every environment, or return None when the session asks to stop meanwhile."""
-        envs, session, rollout = self.envs, self.session, self.rollout
-        if rollout.filled == len(rollout.actions):
-            if self.global_step == 0:
-                self.observation = self.normaliser.observe(self.first_observation)
-            noise = self.random.standard_normal((steps, envs.num_envs, len(self.low)), dtype=np.float32)
-            rollout.begin(noise, self.observation)
-        hidden_1, hidden_2, last = agent.actor_arrays()
-        deviation = np.exp(agent.actor_logstd.detach().cpu().numpy())
-        played_shape = envs.action_space.shape or ()
-        for step in range(rollout.filled, steps):
-            session.safe_point(self.global_step)
-            if session.stop_requested:
-                rollout.filled = step
-                return None
-            hidden = np.tanh(rollout.observations[step] @ hidden_1[0] + hidden_1[1])
-            hidden = np.tanh(hidden @ hidden_2[0] + hidden_2[1])
-            action = hidden @ last[0] + last[1] + deviation * rollout.noise[step]
-            played = action.clip(self.low, self.high).reshape(played_shape)
-            observation, reward, terminated, truncated, info = envs.step(played)
-            self.global_step += envs.num_envs
-            self.returns += reward
-            self.lengths += 1
-            rollout.actions[step] = action
-            rollout.rewards[step] = self.normaliser.reward(reward, self.discounted)
-            rollout.observations[step + 1] = self.normaliser.observe(observation.reshape(envs.num_envs, -1))
-            if "final_obs" in info:
-                rollout.terminated[step], rollout.truncated[step] = terminated, truncated
-                self._end_episodes(rollout, step, info["final_obs"])
-        rollout.filled = steps
-        self.observation = rollout.observations[steps]
-        return rollout
-
-    def restart(self) -> None:
-        """Begin new episodes in environments whose state a checkpoint could not hold: the old ones were cut off."""
-        rollout = self.rollout
-        rollout.cut_off_all()
-        self.first_observation = self.envs.reset()[0].reshape(self.envs.num_envs, -1).copy()
-        if self.global_step > 0:  # the very first one is counted when collecting begins
-            self.observation = self.normaliser.observe(self.first_observation)
-        if rollout.filled < len(rollout.actions):
-            rollout.observations[rollout.filled] = self.observation
-        self.returns[:], self.discounted[:], self.lengths[:] = 0.0, 0.0, 0
-
-    def _end_episodes(self, rollout: Rollout, step: int, final_observations: NDArray[Any]) -> None:
-        terminated, truncated = rollout.terminated[step], rollout.truncated[step]
-        for env in np.flatnonzero(terminated | truncated):
-            if truncated[env] and not terminated[env]:
-                final = np.asarray(final_observations[env]).reshape(-1)
-                rollout.cut_off.append((step, int(env), self.normaliser.normalised(final)))
-            ended = {"charts/episodic_return": self.returns[env], "charts/episodic_length": self.lengths[env]}
-            self.session.scalars(self.global_step, ended)
-            self.returns[env], self.discounted[env], self.lengths[env] = 0.0, 0.0, 0
-
-
-def advantages_of(
-    rewards: NDArray[np.float32],
-    values: NDArray[np.float32],
-    next_values: NDArray[np.float32],
-    terminated: NDArray[np.bool_],
-    truncated: NDArray[np.bool_],
-    gamma: float,
-    gae_lambda: float,
-) -> NDArray[np.float32]:
-    """Generalised advantage estimates, all arrays shaped (steps, environments).
-
-    `next_values` is the critic's value of the observation that a step truly led to, which at the end of an
-    episode is not the first one of the next. A terminated episode has no future: that value counts for
-    nothing. A truncated one has, but the steps after it belong to another episode: the value counts, the
-    later advantages do not.
-    """
-    errors = rewards + gamma * next_values * ~terminated - values
-    carry = np.float32(gamma * gae_lambda) * ~(terminated | truncated)
-    advantages = np.empty_like(errors)
-    following = np.zeros_like(errors[0])
-    for step in range(len(errors) - 1, -1, -1):
-        following = errors[step] + carry[step] * following
-        advantages[step] = following
-    return advantages
-
-
-@dataclass
-class Batch:
-    """A rollout as flat tensors on the training device."""
-
-    observations: Tensor
-    actions: Tensor
-    log_probs: Tensor
-    advantages: Tensor
-    returns: Tensor
-    values: Tensor
-
-    def __len__(self) -> int:
-        return len(self.actions)
-
-    def shuffled(self, order: Tensor) -> Batch:
-        return Batch(*(getattr(self, field.name)[order] for field in dataclasses.fields(self)))
-
-    def parts(self, count: int) -> list[Batch]:
-        """`count` consecutive parts whose sizes differ by one at most."""
-        columns = [getattr(self, field.name).tensor_split(count) for field in dataclasses.fields(self)]
-        return [Batch(*part) for part in zip(*columns, strict=True)]
-
-
-@torch.no_grad()
-def evaluate(agent: Agent, rollout: Rollout, args: Args, device: torch.device) -> Batch:
-    """Values, log-probabilities and advantages of a rollout, under the policy that produced it."""
-    steps, envs, _ = rollout.actions.shape
-    observations = torch.from_numpy(rollout.observations).to(device)
-    all_values = agent.critic(observations).squeeze(-1).cpu().numpy()
-    values, next_values = all_values[:-1], all_values[1:].copy()
-    if rollout.cut_off:
-        at_step, at_env, finals = zip(*rollout.cut_off, strict=True)
-        final_values = agent.critic(torch.from_numpy(np.stack(finals)).to(device))
-        next_values[at_step, at_env] = final_values.squeeze(-1).cpu().numpy()
-    ends = rollout.terminated, rollout.truncated
-    advantages = advantages_of(rollout.rewards, values, next_values, *ends, args.gamma, args.gae_lambda)
-    flat_observations = observations[:-1].reshape(steps * envs, -1)
-    actions = torch.from_numpy(rollout.actions.reshape(steps * envs, -1)).to(device)
-    return Batch(
-        observations=flat_observations,
-        actions=actions,
-        log_probs=agent.log_probs(flat_observations, actions),
-        advantages=torch.from_numpy(advantages.reshape(-1)).to(device),
-        returns=torch.from_numpy((advantages + values).reshape(-1)).to(device),
-        values=torch.from_numpy(values.reshape(-1)).to(device),
-    )
-
-
-@dataclass
-class Losses:
-    """Sums over a minibatch; `total` alone is the mean that is minimised."""
-
-    total: Tensor
-    policy: Tensor
-    value: Tensor
-    entropy: Tensor
-    log_ratios: Tensor
-
-
-def losses_of(agent: Agent, batch: Batch, args: Args) -> Losses:
+def losses_of(agent: Agent, batch: Batch, args: Args) -> PpoLosses:
+    """The clipped objective of the policy, the error of the critic and the entropy bonus."""
     entropy = agent.entropy() * len(batch)
     log_ratios = agent.log_probs(batch.observations, batch.actions) - batch.log_probs
 
-    advantages = batch.advantages
-    if args.norm_adv and len(batch) > 1:  # a single one has no spread to divide by
-        spread, mean = torch.std_mean(advantages)
-        advantages = (advantages - mean) / (spread + 1e-8)
-    # The clipped objective with its bound written out: min(r A, clip(r) A) = min(r A, A + clip_coef |A|).
+    advantages = batch.normalised_advantages if args.norm_adv else batch.advantages
+    # min(r A, clip(r, 1 - c, 1 + c) A) is min(r A, A + c |A|), which needs no second product.
     bounds = torch.add(advantages, advantages.abs(), alpha=args.clip_coef)
     policy = -torch.minimum(advantages * log_ratios.exp(), bounds).sum()
 
@@ -490,179 +162,113 @@ def losses_of(agent: Agent, batch: Batch, args: Args) -> Losses:
     value = 0.5 * squared.sum()
 
     total = (policy - args.ent_coef * entropy + args.vf_coef * value) / len(batch)
-    return Losses(total, policy, value, entropy, log_ratios.detach())
-
-
-class Learner:
-    """Adam on all parameters laid out as one vector: clipping and stepping take a few operations, not dozens.
-
-    Adam is written out rather than taken from `torch.optim`, whose first use imports the compiler (seconds of
-    start-up) and whose bookkeeping takes longer than the arithmetic for networks this small.
-    """
-
-    def __init__(self, agent: Agent, args: Args) -> None:
-        self.agent, self.args = agent, args
-        self.learning_rate = args.learning_rate
-        parameters = list(agent.parameters())
-        self.vector = nn.utils.parameters_to_vector(parameters).detach()
-        self.gradient = torch.zeros_like(self.vector)
-        nn.utils.vector_to_parameters(self.vector, parameters)  # they are views of it from here on
-        pieces = self.gradient.split([parameter.numel() for parameter in parameters])
-        for parameter, piece in zip(parameters, pieces, strict=True):
-            parameter.grad = piece.view_as(parameter)
-        self.steps = 0
-        self.mean, self.mean_square = torch.zeros_like(self.vector), torch.zeros_like(self.vector)
-
-    def step(self, batch: Batch) -> Losses:
-        """One gradient step on a minibatch."""
-        self.gradient.zero_()
-        losses = losses_of(self.agent, batch, self.args)
-        losses.total.backward()
-        self.gradient.mul_((self.args.max_grad_norm / (self.gradient.norm() + 1e-6)).clamp(max=1))
-        self.descend()
-        return losses
-
-    @torch.no_grad()
-    def descend(self, beta_1: float = 0.9, beta_2: float = 0.999, epsilon: float = 1e-5) -> None:
-        """Adam's step along the gradient that is there."""
-        self.steps += 1
-        self.mean.lerp_(self.gradient, 1 - beta_1)
-        self.mean_square.mul_(beta_2).addcmul_(self.gradient, self.gradient, value=1 - beta_2)
-        root = self.mean_square.sqrt().div_(math.sqrt(1 - beta_2**self.steps)).add_(epsilon)
-        self.vector.addcdiv_(self.mean, root, value=-self.learning_rate / (1 - beta_1**self.steps))
-
-    def update(self, batch: Batch) -> dict[str, float]:
-        """Improve the agent on one rollout and return what to log about it."""
-        args = self.args
-        minibatch_size = args.num_envs * args.num_steps / args.num_minibatches
-        count = max(1, round(len(batch) / minibatch_size))  # fewer for the last rollout, which may be shorter
-        all_log_ratios = []
-        for _ in range(args.update_epochs):
-            for minibatch in batch.shuffled(torch.randperm(len(batch))).parts(count):
-                losses = self.step(minibatch)
-                all_log_ratios.append(losses.log_ratios)
-            if args.target_kl is not None and kl_estimate(losses.log_ratios) > args.target_kl:
-                break
-        if not math.isfinite(losses.total.item()):
-            raise FloatingPointError("The loss is no longer finite; a lower --learning-rate may help.")
-        clipped = (torch.cat(all_log_ratios).exp() - 1).abs() > args.clip_coef
-        return {
-            "losses/value_loss": losses.value.item() / len(minibatch),
-            "losses/policy_loss": losses.policy.item() / len(minibatch),
-            "losses/entropy": losses.entropy.item() / len(minibatch),
-            "losses/old_approx_kl": -losses.log_ratios.mean().item(),
-            "losses/approx_kl": kl_estimate(losses.log_ratios),
-            "losses/clipfrac": clipped.float().mean().item(),
-            "losses/explained_variance": explained_variance(batch),
-        }
-
-
-def kl_estimate(log_ratios: Tensor) -> float:
-    """How far the new policy is from the old one: an unbiased estimate that is never negative."""
-    return (log_ratios.exp() - 1 - log_ratios).mean().item()
-
-
-def explained_variance(batch: Batch) -> float:
-    """1 when the critic foresaw the returns, 0 when a constant would have done as well, NaN without variance."""
-    variance = batch.returns.var(correction=0).item()
-    unexplained = (batch.returns - batch.values).var(correction=0).item()
-    return 1 - unexplained / variance if variance else math.nan
-
-
-def seed_everything(seed: int) -> None:
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
+    return PpoLosses(total, policy, value, entropy, log_ratios.detach(), rows=len(batch))
 
 
 def train(args: Args, envs: SyncVectorEnv, session: TrainingSession) -> None:
-    torch.set_num_threads(args.torch_threads)
-    torch.set_flush_denormal(True)  # moments of Adam that fade to almost nothing would slow everything down
-    seed_everything(args.seed)
-    torch.backends.cudnn.deterministic = args.torch_deterministic
-    device = torch.device("cuda" if args.cuda else "cpu")
-    space = envs.single_action_space
-    assert isinstance(space, gym.spaces.Box) and envs.single_observation_space.shape is not None
-    observation_size = math.prod(envs.single_observation_space.shape)
-    agent = Agent(observation_size, math.prod(space.shape)).to(device)
-    normaliser = Normaliser(observation_size, args.gamma)
-    learner = Learner(agent, args)
-    spaces = {"observation": describe_space(envs.single_observation_space), "action": describe_space(space)}
+    device = prepare_torch(args)
+    space: Any = envs.single_action_space
+    agent = Agent(observation_size(envs), math.prod(space.shape)).to(device)
+    normaliser = Normaliser(observation_size(envs), args.gamma)
+    adam = FlatAdam(agent.parameters(), args.learning_rate, epsilon=1e-5)
+    bounds = space.low.reshape(-1), space.high.reshape(-1)
+    actor = GaussianActor(agent.actor_mean, agent.actor_logstd, *bounds, envs.action_space.shape or ())
+    collector = NormalisingCollector(envs, session, actor, normaliser, args.seed)
 
-    steps = math.ceil(args.total_timesteps / args.num_envs)  # of each environment
-    iterations = math.ceil(steps / args.num_steps)
-    collector, progress = Collector(envs, session, normaliser, args.seed), Progress()
     state = TrainingState()
     state.module("agent", agent)
     state.module("normaliser", normaliser)
-    state.attributes("learner", learner, "steps", "mean", "mean_square")
-    state.attributes("collector", collector, *Collector.PARTS)
-    state.attributes("rollout", collector.rollout, *Rollout.PARTS)
-    state.attributes("progress", progress, "iteration")
+    state.attributes("learner", adam, *MOMENTS)
+    state.attributes("collector", collector, *collector.PARTS)
+    state.attributes("rollout", collector.rollout, *collector.rollout.PARTS)
     state.envs("envs", envs, collector.restart)
-    session.restore(state, args.resume, args.warm_start)
-    resumed_at = progress.saved_at = collector.global_step
+    run = RunState(session, state, envs, args, collector, fixed=("num_steps",))
+    run.restore()
 
-    def save(*, required: bool) -> None:
-        session.save_checkpoint(collector.global_step, *state.capture(), spaces, required=required)
-        progress.saved_at = collector.global_step
-
+    steps = math.ceil(args.total_timesteps / args.num_envs)  # of each environment
+    whole = math.ceil(steps / args.num_steps) * args.num_steps  # if the last rollout were not shorter
     session.record(envs)
     session.begin(steps * args.num_envs)
-    while (done := progress.iteration * args.num_steps) < steps:
+    while (done := collector.steps_done) < steps:
         if args.anneal_lr:
-            learner.learning_rate = args.learning_rate * (1 - progress.iteration / iterations)
-        rollout = collector.collect(agent, min(args.num_steps, steps - done))
-        if rollout is None:
+            adam.learning_rate = args.learning_rate * (1 - done / whole)
+        rollout = collector.collect(min(args.num_steps, steps - done))
+        if rollout is None:  # a stop was asked for
             break
-        logged = learner.update(evaluate(agent, rollout, args, device))
-        progress.iteration += 1
-        logged["charts/learning_rate"] = learner.learning_rate
-        logged["charts/SPS"] = (collector.global_step - resumed_at) / session.seconds_running
+        batch = evaluate(rollout, agent.critic, agent.log_probs, args, device)
+        logged = improve(agent, adam, batch, args)
+        logged["charts/learning_rate"] = adam.learning_rate
+        logged["charts/SPS"] = run.steps_per_second
         session.scalars(collector.global_step, logged)
-        if session.checkpoint_requested or 0 < args.checkpoint_every <= collector.global_step - progress.saved_at:
-            save(required=False)
-    if progress.saved_at < collector.global_step or collector.global_step == 0:
-        save(required=True)
+        run.save_if_due()
+    run.save_last()
 
 
-@dataclass
-class Progress:
-    """How far the run is, and what of it is on the disk."""
+def improve(agent: Agent, adam: FlatAdam, batch: Batch, args: Args) -> dict[str, float]:
+    """Several passes over a rollout, in minibatches; returns what to log about them."""
+    log_ratios = []
+    for _ in range(args.update_epochs):
+        for minibatch in batch.minibatches(minibatch_count(args, len(batch))):
+            losses = losses_of(agent, minibatch, args)
+            adam.minimise(losses.total, args.max_grad_norm)
+            log_ratios.append(losses.log_ratios)
+        if losses.moved_beyond(args.target_kl):
+            break
+    return ppo_figures(losses, log_ratios, batch, args.clip_coef)
 
-    iteration: int = 0
-    saved_at: int = 0
+
+def check(args: Args) -> None:
+    """Raise UsageError for the first argument that cannot work."""
+    check_ranges(
+        args,
+        counts=("total_timesteps", "num_envs", "num_steps", "num_minibatches", "update_epochs", "torch_threads"),
+        not_negative=("seed", "checkpoint_every", "checkpoint_keep", "ent_coef", "vf_coef"),
+        positive=("learning_rate", "clip_coef", "max_grad_norm", "target_kl"),
+        fractions=("gamma", "gae_lambda"),
+    )
+    check_minibatches(args)
+    check_no_upload(args)
+    check_cuda(args)
 
 
-class TrainedActor:
-    """The actor of a checkpoint, choosing actions. What it normalises observations with no longer changes."""
+def make_envs(args: Args) -> SyncVectorEnv:
+    """The environments, checked for what this algorithm can handle. Raises UsageError."""
+    return make_vector_envs(ALGORITHM, args, "continuous", others=DISCRETE_SCRIPTS)
+
+
+class NormalisingPolicy:
+    """The actor of a checkpoint. What it normalises observations with no longer changes."""
 
     def __init__(self, agent: Agent, normaliser: Normaliser, action: dict[str, Any]) -> None:
-        self.layers, self.normaliser, self.action_shape = agent.actor_arrays(), normaliser, action["shape"]
-        self.deviation = np.exp(agent.actor_logstd.detach().numpy())
-        self.low, self.high = (np.float32(action[end]) if end in action else None for end in ("low", "high"))
+        self.normaliser, self.shape = normaliser, action["shape"]
+        low, high = (np.float32(action[end]) if end in action else None for end in ("low", "high"))
+        self.actor = GaussianActor(agent.actor_mean, agent.actor_logstd, low, high, tuple(self.shape))
+        self.critic = numpy_form(agent.critic)
 
     def act(self, observations: NDArray[Any], *, deterministic: bool, random: np.random.Generator) -> NDArray[Any]:
-        hidden_1, hidden_2, last = self.layers
-        rows = self.normaliser.normalised(np.asarray(observations).reshape(len(observations), -1))
-        hidden = np.tanh(rows @ hidden_1[0] + hidden_1[1])
-        hidden = np.tanh(hidden @ hidden_2[0] + hidden_2[1])
-        actions = hidden @ last[0] + last[1]
+        rows = self._normalised(observations)
+        actions = self.actor.mean(rows)
         if not deterministic:
-            actions = actions + self.deviation * random.standard_normal(actions.shape, dtype=np.float32)
-        if self.low is not None:
-            actions = actions.clip(self.low, self.high)
-        return actions.reshape(len(observations), *self.action_shape)
+            actions = actions + self.actor.deviation * random.standard_normal(actions.shape, dtype=np.float32)
+        return self.actor.clipped(actions).reshape(len(observations), *self.shape)
+
+    def appraise(self, observations: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """What is expected of the state, in the environment's own rewards."""
+        deviation = np.sqrt(self.normaliser.returns.arrays[1] + 1e-8)
+        return {"value": self.critic(self._normalised(observations)).reshape(len(observations)) * deviation}
+
+    def _normalised(self, observations: NDArray[Any]) -> NDArray[np.float32]:
+        return self.normaliser.normalised(np.asarray(observations).reshape(len(observations), -1))
 
 
 def load_policy(checkpoint: Checkpoint, args: Args) -> Policy:
     """What a checkpoint learned, without environments. Raises CheckpointError when its tensors do not fit."""
     observation, action = checkpoint.manifest.spaces["observation"], checkpoint.manifest.spaces["action"]
-    observation_size = math.prod(observation["shape"])
-    agent, normaliser = Agent(observation_size, math.prod(action["shape"])), Normaliser(observation_size, args.gamma)
+    size = math.prod(observation["shape"])
+    agent, normaliser = Agent(size, math.prod(action["shape"])), Normaliser(size, args.gamma)
     fill(agent, "agent", checkpoint)
     fill(normaliser, "normaliser", checkpoint)
-    return TrainedActor(agent, normaliser, action)
+    return NormalisingPolicy(agent, normaliser, action)
 
 
 def make_evaluation_env(args: Args, render_mode: str | None = None) -> gym.Env[Any, Any]:
@@ -671,18 +277,8 @@ def make_evaluation_env(args: Args, render_mode: str | None = None) -> gym.Env[A
 
 
 def main() -> int:
-    try:
-        args = parse(Args, "Train with PPO on an environment with continuous actions.")
-        check(args)
-        with closing(make_envs(args)) as envs, TrainingSession.open(dataclasses.asdict(args), ALGORITHM) as session:
-            train(args, envs, session)
-    except UsageError as error:
-        print(f"{ALGORITHM}: {error}", file=sys.stderr)
-        return 2
-    except (FloatingPointError, CheckpointError) as error:
-        print(f"{ALGORITHM}: {error}", file=sys.stderr)
-        return 1
-    return 0
+    description = "Train with PPO on an environment with continuous actions."
+    return run_script(ALGORITHM, description, Args, check, make_envs, train)
 
 
 if __name__ == "__main__":

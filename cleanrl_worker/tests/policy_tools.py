@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 
-from cleanrl_worker import checkpoints
-from cleanrl_worker.acting import script_for
+from cleanrl_worker.config import PACKAGE
 from cleanrl_worker.import_checkpoint import blueprint
+from mosaic_worker.policies.acting import LoadedPolicy, load_acting, script_for
+from mosaic_worker.state import checkpoints
 
 ENVIRONMENTS = {
     "ppo": "CartPole-v1",
@@ -22,12 +23,16 @@ ENVIRONMENTS = {
 
 
 def new_checkpoint(directory: Path, algo: str, step: int = 1000, seed: int = 3, **changes: Any) -> Path:
-    """The checkpoint of a run that has not learned anything yet, with parameters that tell its actions apart."""
-    plan = blueprint(script_for(algo), {"env_id": ENVIRONMENTS[algo], "seed": seed})
+    """The checkpoint of a run that has not learned anything yet, with parameters that distinguish its actions."""
+    plan = blueprint(script_for(algo, PACKAGE), {"env_id": ENVIRONMENTS[algo], "seed": seed})
     torch.manual_seed(seed)
     wilder = {name: _varied(name, tensor) for name, tensor in plan.tensors.items()}
     fields = {"algo": algo, "env_id": ENVIRONMENTS[algo], "tensors": wilder, "args": plan.args, "spaces": plan.spaces}
     return checkpoints.save(directory, step=step, **(fields | changes))
+
+
+def loaded_from(path: Path) -> LoadedPolicy:
+    return load_acting(path, PACKAGE)
 
 
 def _varied(name: str, tensor: torch.Tensor) -> torch.Tensor:

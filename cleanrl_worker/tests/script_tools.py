@@ -5,16 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
-import gymnasium as gym
-import numpy as np
 import pytest
 import torch
 from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
 
-from cleanrl_worker import checkpoints
-from cleanrl_worker.session import TrainingSession
+from mosaic_worker.state import checkpoints
+from mosaic_worker.training.session import TrainingSession
 
 
 def run_main(script: ModuleType, monkeypatch: pytest.MonkeyPatch, directory: Path, *flags: str) -> int:
@@ -73,45 +70,3 @@ def logged_rows(directory: Path) -> list[tuple[int, dict[str, float]]]:
 
 def logged_values(directory: Path, tag: str) -> list[float]:
     return [values[tag] for _, values in logged_rows(directory) if tag in values]
-
-
-class Metronome(gym.Env[Any, Any]):
-    """Observes [number of the episode, steps in it]; ends at `end_at` for good, is cut off after `cut_at`.
-
-    Its two actions are 5 and 6, the reward of each is the action's place: 0 or 1.
-    """
-
-    observation_space = gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)
-    action_space = gym.spaces.Discrete(2, start=5)
-
-    def __init__(self, end_at: int = 10**9, cut_at: int = 10**9) -> None:
-        self.end_at, self.cut_at = end_at, cut_at
-        self.episode, self.steps = -1, 0
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        self.episode, self.steps = self.episode + 1, 0
-        return self._observe(), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        assert action in (5, 6)
-        self.steps += 1
-        return self._observe(), float(action - 5), self.steps == self.end_at, self.steps == self.cut_at, {}
-
-    def _observe(self) -> Any:
-        return np.array([self.episode, self.steps], dtype=np.float32)
-
-
-class RecordingSession:
-    """Stands for a session that is asked nothing."""
-
-    stop_requested = False
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[int, dict[str, float]]] = []
-
-    def safe_point(self, step: int) -> None:
-        """Nothing is asked."""
-
-    def scalars(self, step: int, values: dict[str, float]) -> None:
-        self.rows.append((step, dict(values)))

@@ -1,36 +1,28 @@
-"""``analytics.json`` is there from the start, tells what the run has produced, and never costs the run anything."""
+"""``analytics.json`` of a CleanRL run says what runs before anything was produced."""
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from cleanrl_worker import analytics
 from cleanrl_worker.analytics import AnalyticsManifest
 from cleanrl_worker.config import WorkerConfig
 from cleanrl_worker.script_plan import ScriptPlan
 from mosaic_protocol.paths import RunPaths
-from mosaic_protocol.run_manifest import read_manifest, refresh_manifest
+from mosaic_protocol.run_manifest import read_manifest
+from mosaic_worker.scripts.flags import Flag
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> RunPaths:
-    run = RunPaths(tmp_path / "01RUN")
+def told_of(run: RunPaths, config: WorkerConfig, plan: ScriptPlan) -> dict[str, Any]:
     run.directory.mkdir()
-    return run
+    AnalyticsManifest(run, config, plan).refresh()
+    return read_manifest(run)
 
 
-@pytest.fixture
-def manifest(run: RunPaths) -> AnalyticsManifest:
+def test_the_manifest_says_what_runs(tmp_path: Path) -> None:
     config = WorkerConfig(algo="ppo", env_id="CartPole-v1", seed=3, total_timesteps=100)
-    return AnalyticsManifest(run, config, ScriptPlan("ppo", Path("ppo.py"), ("--seed", "3")))
-
-
-def test_the_manifest_tells_what_runs_before_anything_was_produced(run: RunPaths, manifest: AnalyticsManifest) -> None:
-    manifest.refresh()
-    told = read_manifest(run)
+    told = told_of(RunPaths(tmp_path / "01RUN"), config, ScriptPlan("ppo", Path("ppo.py"), ("--seed", "3")))
     expected: dict[str, Any] = {
         "run_id": "01RUN",
         "worker": "cleanrl",
@@ -39,55 +31,29 @@ def test_the_manifest_tells_what_runs_before_anything_was_produced(run: RunPaths
         "seed": 3,
         "total_timesteps": 100,
         "script_arguments": ["--seed", "3"],
-        "tensorboard_dir": None,
-        "checkpoints": [],
     }
     assert expected.items() <= told.items()
+    assert "script" not in told, "only of a script that runs under the harness"
 
 
-def test_the_manifest_finds_what_the_script_left(run: RunPaths, manifest: AnalyticsManifest) -> None:
-    run.tensorboard.mkdir()
-    (run.tensorboard / "events.out.tfevents.1").touch()
-    for name in ("step-000000000002", "step-000000000010", ".step-000000000011.unfinished-ab"):
-        (run.checkpoints / name).mkdir(parents=True)
-    manifest.refresh()
-    told = read_manifest(run)
-    assert told["tensorboard_dir"] == "tensorboard"
-    assert told["checkpoints"] == ["checkpoints/step-000000000002", "checkpoints/step-000000000010"]
+def test_of_a_foreign_script_it_also_says_where_it_is_and_what_it_can(tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text("print('hello')\n")
+    config = WorkerConfig(script=str(script)).checked()
+    told = told_of(RunPaths(tmp_path / "run"), config, ScriptPlan.of(config))
+    assert told["script"] == str(script)
+    assert told["capabilities"]["pause"]["offered"] is True
+    assert told["capabilities"]["checkpoint"]["offered"] is False
 
 
-def test_facts_told_earlier_are_kept(run: RunPaths, manifest: AnalyticsManifest) -> None:
-    refresh_manifest(run, requirements={"bundle": "cleanrl_worker"})
-    manifest.refresh(script_status=-9)
-    manifest.refresh(ending="run_failed")
-    told = read_manifest(run)
-    assert (told["requirements"], told["script_status"], told["ending"]) == (
-        {"bundle": "cleanrl_worker"},
-        -9,
-        "run_failed",
-    )
-
-
-def test_between_checkpoints_the_manifest_is_refreshed_only_now_and_then(
-    run: RunPaths, manifest: AnalyticsManifest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    manifest.refresh_if_due()
-    run.manifest.unlink()
-    manifest.refresh_if_due()
-    assert not run.manifest.exists()
-    monkeypatch.setattr(analytics, "REFRESH_SECONDS", 0.0)
-    manifest.refresh()
-    run.manifest.unlink()
-    manifest.refresh_if_due()
-    assert run.manifest.exists()
-
-
-def test_a_disk_that_refuses_costs_freshness_and_not_the_run(
-    run: RunPaths, manifest: AnalyticsManifest, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run.directory.rmdir()
-    manifest.refresh()
-    assert "analytics.json could not be written" in capsys.readouterr().out
-    run.directory.mkdir()
-    manifest.refresh()
-    assert read_manifest(run)["algo"] == "ppo"
+def test_the_manifest_keeps_the_code_and_the_defaults_it_took(tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text("print('training')\n")
+    flags = {
+        name: Flag(name, kind, default, "")
+        for name, kind, default in (("gamma", "float", 0.99), ("cuda", "bool", True))
+    }
+    plan = ScriptPlan("mine", script, ("--gamma", "0.9"), flags=flags, values={"gamma": 0.9})
+    told = told_of(RunPaths(tmp_path / "run"), WorkerConfig(script=str(script)), plan)
+    assert told["code"]["sha256"] == hashlib.sha256(script.read_bytes()).hexdigest()
+    assert told["resolved"] == {"gamma": 0.9, "cuda": True}

@@ -11,7 +11,8 @@ import pytest
 
 from cleanrl_worker import atari
 from cleanrl_worker.atari import AtariEvaluation, AtariGame, AtariGames, UnknownGameError, parse_name
-from cleanrl_worker.plain_state import Tensors, decode, encode
+from mosaic_worker.state.plain_state import decode, encode
+from mosaic_worker.state.tensor_kinds import Tensors
 
 
 def play(games: AtariGames, steps: int, seed: int) -> list[Any]:

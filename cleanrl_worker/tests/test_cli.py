@@ -17,7 +17,7 @@ import pytest
 
 from cleanrl_worker.cli import main
 
-SCRIPTS = Path(__file__).parent / "scripts"
+SCRIPTS = Path(__file__).parents[2] / "mosaic_worker" / "tests" / "sample_scripts"
 COMMAND = [sys.executable, "-m", "cleanrl_worker.cli"]
 HANG_GUARD = 60.0
 
@@ -47,7 +47,12 @@ def answer(
 # ---- checking --------------------------------------------------------------------------------------------------
 
 
-def test_a_dry_run_tells_all_that_would_run_and_starts_nothing(tmp_path: Path) -> None:
+def test_a_dry_run_refuses_what_only_the_script_would(answer: Callable[..., tuple[int, str, str]]) -> None:
+    words = ("--algo", "ppo", "--env-id", "CartPole-v1", "--dry-run", "--num-envs", "0")
+    assert answer(*words) == (2, "", "cleanrl_worker: --num-envs must be at least 1, got 0.\n")
+
+
+def test_a_dry_run_prints_all_that_would_run_and_starts_nothing(tmp_path: Path) -> None:
     words = "--algo ppo --env-id CartPole-v1 --seed 3 --total-timesteps 100 --dry-run --emit-summary --num-envs 8"
     told = ask(*words.split(), folder=tmp_path)
     assert (told.returncode, told.stderr) == (0, "")
@@ -99,21 +104,21 @@ def test_the_command_line_wins_over_the_config_file(
 
 
 @pytest.mark.parametrize(
-    ("words", "arguments"),
+    ("algo", "words", "arguments"),
     [
-        ("--learning-rate -1", ["--learning-rate=-1.0"]),
-        ("--learning-rate -1e-3", ["--learning-rate=-0.001"]),
-        ("--learning-rate=-.5", ["--learning-rate=-0.5"]),
-        ("-- --learning-rate -1", ["--learning-rate=-1.0"]),
-        ("--num-envs 8 --num-envs 2", ["--num-envs", "2"]),
-        ("--exp-name 007 --no-anneal-lr", ["--exp-name", "007", "--no-anneal-lr"]),
-        ("--anneal-lr false --target-kl none", ["--no-anneal-lr", "--target-kl", "None"]),
+        ("c51", "--v-min -1", ["--v-min=-1.0"]),
+        ("c51", "--v-min -1e-3", ["--v-min=-0.001"]),
+        ("c51", "--v-min=-.5", ["--v-min=-0.5"]),
+        ("c51", "-- --v-min -1", ["--v-min=-1.0"]),
+        ("ppo", "--num-envs 8 --num-envs 2", ["--num-envs", "2"]),
+        ("ppo", "--exp-name 007 --no-anneal-lr", ["--exp-name", "007", "--no-anneal-lr"]),
+        ("ppo", "--anneal-lr false --target-kl none", ["--no-anneal-lr", "--target-kl", "None"]),
     ],
 )
 def test_flags_of_the_script_reach_it_as_they_were_meant(
-    answer: Callable[..., tuple[int, str, str]], words: str, arguments: list[str]
+    answer: Callable[..., tuple[int, str, str]], algo: str, words: str, arguments: list[str]
 ) -> None:
-    status, output, error = answer("--algo", "ppo", "--dry-run", "--emit-summary", *words.split())
+    status, output, error = answer("--algo", algo, "--dry-run", "--emit-summary", *words.split())
     assert (status, error) == (0, "")
     assert json.loads(output)["arguments"] == ["--seed", "1", *arguments]
 
@@ -129,7 +134,7 @@ def broken_script(folder: Path) -> str:
 
 MISTAKES: dict[str, tuple[list[Any], str]] = {
     "algorithm": (["--algo", "pp0"], "there is no algorithm 'pp0'; did you mean 'ppo'?"),
-    "steps": (["--algo", "ppo", "--total-timesteps", "-5"], "total_timesteps must be between 1 and 10^12, got -5"),
+    "steps": (["--algo", "ppo", "--total-timesteps", "-5"], "total_timesteps must be at least 1, got -5"),
     "flag": (["--algo", "ppo", "--no-such-flag", "3"], "ppo has no flag --no-such-flag; choices are "),
     "script": (["--script", "/no/such/script.py"], "there is no script '/no/such/script.py' (give its full path)"),
     "syntax": (["--script", broken_script], "{folder}/broken.py cannot be read as a Python script: "),
@@ -179,7 +184,7 @@ def test_a_run_is_refused_in_one_line_before_anything_starts(tmp_path: Path, mis
         ("--algo ppo --seed abc", "argument --seed: invalid int value: 'abc'"),
         ("--algo ppo --total-timesteps 1e6", "argument --total-timesteps: invalid int value: '1e6'"),
         ("--algo ppo --seed", "argument --seed: expected one argument"),
-        ("--algo ppo --seed -1", "seed must be 0 to 4294967295, got -1"),
+        ("--algo ppo --seed -1", "seed must be at least 0, got -1"),
         ("--algo ppo --total 100", "ppo has no flag --total; "),
         ("--algo ppo --num-envs many", "--num-envs must be a whole number, got 'many'"),
         ("--algo ppo --num-envs", "--num-envs needs a value: it is no switch but a whole number"),
@@ -267,7 +272,7 @@ def by_hand(tmp_path: Path) -> Iterator[Callable[..., Supervisor]]:
         supervisor.close()
 
 
-def test_a_run_by_hand_tells_its_life_as_json_lines(by_hand: Callable[..., Supervisor]) -> None:
+def test_a_run_by_hand_prints_its_life_as_json_lines(by_hand: Callable[..., Supervisor]) -> None:
     run = by_hand("obedient", "--total-timesteps", "5", "--seed", "4")
     said = run.rest()
     assert run.process.returncode == 0
@@ -283,6 +288,17 @@ def test_a_run_by_hand_tells_its_life_as_json_lines(by_hand: Callable[..., Super
     told = run.manifest()
     assert (told["algo"], told["seed"], told["total_timesteps"]) == ("obedient", 4, 5)
     assert (told["ending"], told["checkpoints"]) == ("run_completed", ["checkpoints/step-000000000005"])
+
+
+def test_by_hand_event_files_go_where_the_config_says(by_hand: Callable[..., Supervisor], tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"extras": {"tensorboard_dir": "curves"}}))
+    run = by_hand("argparse_manner", "--config", str(config), "--total-timesteps", "32")
+    run.rest()
+    assert run.process.returncode == 0, (tmp_path / "stderr.txt").read_text()
+    (folder,) = (one.parent for one in (tmp_path / "runs").glob("*/analytics.json"))  # the script makes one of its own
+    (file,) = folder.rglob("events.out.tfevents.*")
+    assert file.parent == folder / "tensorboard" / "curves"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cleanrl_worker import script_plan
 from cleanrl_worker.config import ConfigError, WorkerConfig
 from cleanrl_worker.script_plan import ScriptPlan
+from cleanrl_worker.tools.extras import SETS
+from mosaic_protocol.worker_settings import Start
+from mosaic_worker.errors import UsageError
 
 WORKER_CONFIG: dict[str, Any] = {
     "run_id": "r1",
@@ -69,6 +72,23 @@ def test_the_command_line_wins_over_the_file(folder: Path) -> None:
     assert config.params == {"num_envs": "2", "gamma": "0.9"}
 
 
+def test_a_checkpoint_to_begin_from_is_read_in_every_spelling(folder: Path) -> None:
+    start = {"mode": "warm_start", "checkpoint": "/c"}
+    spellings: list[dict[str, Any]] = [
+        {"start": start},
+        {"params": {"warm_start": "/c"}},
+        {"extras": {"algo_params": {"warm_start": "/c"}}},
+    ]
+    for spelt in spellings:
+        config = load(folder, {"algo": "ppo", **spelt})
+        assert config.start is not None and config.start.model_dump() == start
+        assert config.params == {}
+        assert "--warm-start /c" in " ".join(ScriptPlan.of(config).arguments)
+    assert load(folder, {"algo": "ppo", "start": start}, algo_params={"resume": "/d"}).start == Start(
+        mode="resume", checkpoint="/d"
+    )
+
+
 def test_what_the_command_line_does_not_say_leaves_the_file_alone(folder: Path) -> None:
     config = load(folder, WORKER_CONFIG, seed=None, env_id=None, algo=None, algo_params={})
     assert config == load(folder, WORKER_CONFIG)
@@ -95,30 +115,33 @@ def test_the_bounds_of_the_timesteps_are_inside(folder: Path, steps: int) -> Non
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"algoo": "ppo"}, "the worker config has an unknown field 'algoo'; did you mean 'algo'?"),
-        ({"envid": "x"}, "the worker config has an unknown field 'envid'; did you mean 'env_id'?"),
-        ({"algo": 5}, "algo must be a text, got 5"),
-        ({"algo": None}, "algo must be a text, got None"),
+        ({"algoo": "ppo"}, "algoo is not a setting of the worker; did you mean 'algo'?"),
+        ({"envid": "x"}, "envid is not a setting of the worker; did you mean 'env_id'?"),
+        ({"algo": 5}, "algo must be text, got 5"),
+        ({"algo": None}, "the config names neither an algo nor a script"),
         ({"algo": ""}, "the config names neither an algo nor a script"),
-        ({"env_id": 5}, "env_id must be a text, got 5"),
-        ({"script": ["a"]}, "script must be a text, got a list of 1 item"),
-        ({"seed": -1}, "seed must be 0 to 4294967295, got -1"),
-        ({"seed": 2**32}, "seed must be 0 to 4294967295, got 4294967296"),
+        ({"env_id": 5}, "env_id must be text, got 5"),
+        ({"script": ["a"]}, "script must be text, got a list of 1 item"),
+        ({"dataset": "d"}, "CleanRL's algorithms learn from an environment: leave the dataset out"),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
+        ({"seed": 2**32}, "seed must be at most 4294967295, got 4294967296"),
         ({"seed": True}, "seed must be a whole number, got True"),
         ({"seed": 1.0}, "seed must be a whole number, got 1.0"),
         ({"seed": "1"}, "seed must be a whole number, got '1'"),
-        ({"seed": None}, "seed must be a whole number, got None"),
-        ({"total_timesteps": 0}, "total_timesteps must be between 1 and 10^12, got 0"),
-        ({"total_timesteps": -5}, "total_timesteps must be between 1 and 10^12, got -5"),
-        ({"total_timesteps": 10**12 + 1}, "total_timesteps must be between 1 and 10^12, got 1000000000001"),
+        ({"total_timesteps": 0}, "total_timesteps must be at least 1, got 0"),
+        ({"total_timesteps": -5}, "total_timesteps must be at least 1, got -5"),
+        ({"total_timesteps": 10**12 + 1}, "total_timesteps must be at most 1000000000000, got 1000000000001"),
         ({"total_timesteps": 1e6}, "total_timesteps must be a whole number, got 1000000.0"),
         ({"total_timesteps": True}, "total_timesteps must be a whole number, got True"),
-        ({"extras": []}, "extras must be an object, got a list of 0 items"),
+        ({"extras": []}, "extras must be an object with fields, got a list of 0 items"),
         ({"extras": {"note": "x"}}, "extras has an unknown field 'note'; did you mean 'notes'?"),
-        ({"extras": {"algo_params": "fast"}}, "extras.algo_params must be an object, got 'fast'"),
+        ({"extras": {"algo_params": "fast"}}, "extras.algo_params must be an object with fields, got 'fast'"),
+        ({"params": {"num_envs": 9}}, "extras.algo_params differs from params, which is the same thing"),
+        ({"params": "fast", "extras": {}}, "params must be an object with fields, got 'fast'"),
+        ({"start": {"mode": "again", "checkpoint": "c"}}, "start.mode is not one of the choices"),
+        ({"start": {"mode": "resume"}}, "start.checkpoint is required"),
         ({"extras": {"algo_params": {"seed": 3}}}, "seed is a setting of the run itself"),
-        ({"extras": {"tensorboard_dir": "/tmp"}}, "extras.tensorboard_dir is not needed: the files lie with the run"),
-        ({"artifacts": [1]}, "artifacts must be an object, got a list of 1 item"),
+        ({"artifacts": [1]}, "artifacts must be an object with fields, got a list of 1 item"),
         ({"artifacts": {"checkpoints": 3}}, "artifacts.checkpoints must be an object, got 3"),
     ],
 )
@@ -269,7 +292,7 @@ def test_the_package_of_the_managed_environment_is_used_without_a_checkout(check
         ({"algo": "ppo", "source": "cleanrl"}, "has no package cleanrl: run `mosaic bundles install cleanrl_upstream`"),
         ({"algo": "ppo", "source": "upstream"}, "source must be mosaic or cleanrl, got 'upstream'"),
         ({"script": "/x.py", "source": "cleanrl"}, "give a script or source=cleanrl, not both"),
-        ({"algo": "ppo", "bundle": 3}, "bundle must be a text, got 3"),
+        ({"algo": "ppo", "bundle": 3}, "bundle must be text, got 3"),
     ],
 )
 def test_what_cannot_be_found_is_said(checkout: Path, settings: dict[str, Any], sentence: str) -> None:
@@ -302,7 +325,7 @@ def test_the_harness_takes_what_the_script_has_no_flags_for(checkout: Path) -> N
     assert made.arguments == ("--seed", "1")
 
 
-def test_a_script_of_ours_gets_the_number_of_checkpoints_to_keep_as_a_flag() -> None:
+def test_a_script_of_the_worker_gets_the_number_of_checkpoints_to_keep_as_a_flag() -> None:
     made = plan(algo="ppo", artifacts={"checkpoints": {"keep_last": 5}})
     assert "--checkpoint-keep 5" in " ".join(made.arguments)
     assert made.order is None
@@ -370,7 +393,7 @@ def test_a_proxy_that_was_typed_comes_before_the_env_file_and_reaches_foreign_sc
     script = tmp_path / "foreign.py"
     script.write_text(FOREIGN)
     foreign = {"algo": "", "script": str(script)}
-    with pytest.raises(ConfigError, match="a proxy for W&B was asked for"):
+    with pytest.raises(UsageError, match="a proxy for W&B was asked for"):
         planned(extras=asked, **foreign)
     (tmp_path / ".env").write_text("WANDB_VPN_HTTP_PROXY=http://file:2")
     assert planned(extras=asked, **foreign).environment["http_proxy"] == "http://file:2"
@@ -385,10 +408,31 @@ def test_checkpoints_are_kept_or_turned_off_as_the_run_config_says() -> None:
     assert planned(artifacts={"checkpoints": {"enabled": False}}).environment == {"MOSAIC_CHECKPOINTS": "0"}
 
 
-def test_a_set_of_extras_that_is_missing_is_told_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_set_of_extras_is_refused_with_its_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     planned(extras={"requirements": ["base", "atari"]})
-    monkeypatch.setitem(script_plan._MODULE_OF_SET, "box2d", "no_such_module_here")
-    with pytest.raises(ConfigError, match="install_extras --set box2d"):
+    monkeypatch.setitem(SETS, "box2d", replace(SETS["box2d"], module="no_such_module_here"))
+    with pytest.raises(UsageError, match="install_extras --set box2d"):
         planned(extras={"requirements": ["box2d"]})
-    with pytest.raises(ConfigError, match="there is no set of extras 'atary'; did you mean 'atari'"):
+    with pytest.raises(UsageError, match="there is no set of extras 'atary'; did you mean 'atari'"):
         planned(extras={"requirements": ["atary"]})
+
+
+LOOP_IN_A_FUNCTION = """
+import torch
+
+def main():
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.Adam(model.parameters())
+    for global_step in range(10):
+        optimizer.step()
+
+main()
+"""
+
+
+def test_a_script_whose_loop_is_in_a_function_is_not_resumed(tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text(LOOP_IN_A_FUNCTION)
+    config = WorkerConfig(script=str(script), extras={"algo_params": {"resume": str(tmp_path)}}).checked()
+    with pytest.raises(ConfigError, match=r"mine cannot resume from a checkpoint: its loop is in main\(\)"):
+        ScriptPlan.of(config)

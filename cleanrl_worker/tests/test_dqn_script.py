@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +11,17 @@ import pytest
 import torch
 from torch import nn
 
-from cleanrl_worker import checkpoints
 from cleanrl_worker.cleanrl import dqn
 from cleanrl_worker.tests.script_tools import (
-    Metronome,
-    RecordingSession,
-    checkpoints_of,
     differing,
-    logged_rows,
     logged_values,
-    newest_tensors,
-    only_run,
     run_main,
-    run_until,
 )
+from mosaic_worker.learning.adam import LeanAdam, TargetNetwork
+from mosaic_worker.learning.epsilon_greedy import highest_value
+from mosaic_worker.learning.fast_losses.dqn import DqnGradient
+from mosaic_worker.learning.fast_losses.verified import LearningStep
+from mosaic_worker.learning.replay_buffer import Batch
 
 CLEANRL_DEFAULTS = {
     "exp_name": "dqn",
@@ -55,9 +50,6 @@ CLEANRL_DEFAULTS = {
     "train_frequency": 10,
 }
 OURS = {"cuda", "torch_threads", "checkpoint_every", "checkpoint_keep", "save_buffer", "resume", "warm_start"}
-EPISODE_TAGS = {"charts/episodic_return", "charts/episodic_length", "charts/epsilon"}
-UPDATE_TAGS = {"charts/SPS", "losses/td_loss", "losses/q_values"}
-SHORT = ["--total-timesteps", "1500", "--learning-starts", "200", "--buffer-size", "400", "--batch-size", "16"]
 
 
 @pytest.fixture(autouse=True)
@@ -112,39 +104,12 @@ def test_what_cannot_work_is_refused_in_one_sentence_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_cuda_without_a_device_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert run_main(dqn, monkeypatch, tmp_path, "--cuda") == 2
-    assert "PyTorch finds no CUDA device" in capsys.readouterr().err
-
-
-# --- schedules ---------------------------------------------------------------------------------------------
-
-
-def test_exploration_falls_linearly_and_then_stays() -> None:
-    args = dqn.Args(total_timesteps=1000, start_e=1.0, end_e=0.2, exploration_fraction=0.5)
-    found = [dqn.exploration(args, step) for step in (0, 250, 500, 900)]
-    assert found == pytest.approx([1.0, 0.6, 0.2, 0.2])
-
-
-def test_without_a_phase_of_exploration_the_last_share_holds_from_the_start() -> None:
-    assert dqn.exploration(dqn.Args(exploration_fraction=0), 0) == 0.05
-
-
-@pytest.mark.parametrize(("every", "stride"), [(10, 1), (10, 4), (3, 8), (7, 7)])
-def test_what_is_due_by_steps_comes_as_often_however_many_environments_there_are(every: int, stride: int) -> None:
-    found = sum(dqn.multiples_passed(every, step, step + stride) for step in range(0, 840, stride))
-    assert found == 840 // every
-
-
 # --- the arithmetic ----------------------------------------------------------------------------------------
 
 
-def some_batch(rows: int = 32) -> dqn.Batch:
+def some_batch(rows: int = 32) -> Batch:
     torch.manual_seed(3)
-    return dqn.Batch(
+    return Batch(
         observations=torch.randn(rows, 4),
         next_observations=torch.randn(rows, 4),
         actions=torch.randint(0, 3, (rows, 1)),
@@ -153,21 +118,37 @@ def some_batch(rows: int = 32) -> dqn.Batch:
     )
 
 
-def test_a_target_is_the_reward_and_the_discounted_best_value_of_a_state_that_is_not_the_end() -> None:
-    next_values = torch.tensor([[1.0, 3.0], [5.0, 4.0]])
-    found = dqn.targets_of(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 1.0]), next_values, gamma=0.5)
-    assert found.tolist() == [1 + 0.5 * 3, 2]
-
-
-def learner_of(args: dqn.Args) -> tuple[dqn.Learner, dqn.QNetwork, dqn.QNetwork]:
+def learning(args: dqn.Args) -> tuple[LearningStep, dqn.QNetwork, dqn.QNetwork]:
+    """As `train` puts them together."""
     torch.manual_seed(1)
-    network, target = dqn.QNetwork(4, 3), dqn.QNetwork(4, 3)
-    return dqn.Learner(network, target, args), network, target
+    network, target = dqn.QNetwork(4, 3), dqn.QNetwork(4, 3).requires_grad_(False)
+    adam = LeanAdam(network.parameters(), args.learning_rate)
+    follower, fast = TargetNetwork(target, adam.vector), DqnGradient(adam, target, args.gamma)
+    learn = LearningStep(adam, follower, lambda batch: dqn.loss_of(network, target, batch, args), fast)
+    return learn, network, target
+
+
+def test_the_fast_gradient_is_that_of_the_loss_in_the_script() -> None:
+    args = dqn.Args(gamma=0.9)
+    learn, network, target = learning(args)
+    with torch.no_grad():
+        for parameter in target.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    for rows in (1, 2, 32, 128):
+        batch = some_batch(rows)
+        assert learn.fast is not None
+        found = learn.fast(batch)
+        written = learn.adam.gradient.clone()
+        learn.adam.gradient.zero_()
+        loss, values = dqn.loss_of(network, target, batch, args)
+        loss.backward()
+        torch.testing.assert_close(written, learn.adam.gradient, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(found, (loss.detach(), values.detach()), rtol=1e-5, atol=1e-6)
 
 
 def test_gradient_steps_equal_torch_adam_on_the_textbook_loss() -> None:
     args = dqn.Args(learning_rate=1e-2)
-    learner, network, target = learner_of(args)
+    learn, network, target = learning(args)
     with torch.no_grad():
         last: Any = target.network[4]
         last.bias.add_(1.0)  # a target network that differs, as it does between its updates
@@ -182,9 +163,9 @@ def test_gradient_steps_equal_torch_adam_on_the_textbook_loss() -> None:
         loss = nn.functional.mse_loss(values, expected)
         optimizer.zero_grad()
         loss.backward()
-        found_loss, found_value = learner.step(batch)
+        found_loss, found_value = learn(batch)
         gradients = nn.utils.parameters_to_vector([p.grad for p in reference.parameters() if p.grad is not None])
-        torch.testing.assert_close(learner.gradient, gradients, rtol=1e-3, atol=1e-5)
+        torch.testing.assert_close(learn.adam.gradient, gradients, rtol=1e-3, atol=1e-5)
         optimizer.step()
         assert found_loss.item() == pytest.approx(loss.item(), rel=1e-4)
         assert found_value.item() == pytest.approx(values.mean().item(), rel=1e-3, abs=1e-5)
@@ -192,125 +173,27 @@ def test_gradient_steps_equal_torch_adam_on_the_textbook_loss() -> None:
         torch.testing.assert_close(mine, theirs.detach(), rtol=1e-3, atol=1e-5)
 
 
-def test_the_target_network_starts_as_the_network_and_only_moves_when_told() -> None:
-    learner, network, target = learner_of(dqn.Args())
+def test_the_target_network_starts_as_the_network_and_moves_only_on_request() -> None:
+    learn, network, target = learning(dqn.Args())
     assert differing(dict(network.state_dict()), dict(target.state_dict())) == []
-    before = learner.target_vector.clone()
-    learner.step(some_batch())
-    assert torch.equal(learner.target_vector, before) and not torch.equal(learner.vector, before)
-    learner.follow(0.25)
-    torch.testing.assert_close(learner.target_vector, 0.75 * before + 0.25 * learner.vector)
-    learner.follow(1.0)
-    assert torch.equal(learner.target_vector, learner.vector)
+    before = learn.target.vector.clone()
+    learn(some_batch())
+    assert torch.equal(learn.target.vector, before) and not torch.equal(learn.adam.vector, before)
+    learn.target.follow(1.0)
     assert differing(dict(network.state_dict()), dict(target.state_dict())) == []
 
 
 def test_acting_in_numpy_agrees_with_the_network_and_follows_its_parameters() -> None:
-    learner, network, _ = learner_of(dqn.Args(learning_rate=0.01))
-    layers = network.arrays()
+    learn, network, _ = learning(dqn.Args(learning_rate=0.01))
+    best = highest_value(network.network)
     observations = torch.randn(200, 4)
     chosen = []
     for _ in range(2):
-        chosen.append(dqn.best_actions(layers, observations.numpy()).tolist())
+        chosen.append(best(observations.numpy()).tolist())
         assert chosen[-1] == network(observations).argmax(dim=1).tolist()
-        learner.step(some_batch())
+        for _ in range(100):
+            learn(some_batch())
     assert chosen[0] != chosen[1]
-
-
-# --- the buffer --------------------------------------------------------------------------------------------
-
-
-def filled_buffer(capacity: int, count: int, *, saved: bool = True) -> dqn.ReplayBuffer:
-    buffer = dqn.ReplayBuffer(capacity, 2, saved)
-    for number in range(count):
-        here, there = np.full(2, number), np.full(2, number + 1)
-        buffer.add(here, there, number % 3, number / 2, number % 2 == 0)
-    return buffer
-
-
-def test_a_full_buffer_forgets_the_oldest_transition() -> None:
-    assert sorted(filled_buffer(5, 7).rows[:, 0].tolist()) == [2, 3, 4, 5, 6]
-
-
-def test_a_batch_holds_whole_transitions_of_the_filled_part() -> None:
-    batch = filled_buffer(1000, 6).sample(500, torch.device("cpu"))
-    numbers = batch.observations[:, 0]
-    assert set(numbers.tolist()) == {0, 1, 2, 3, 4, 5}
-    assert torch.equal(batch.next_observations, batch.observations + 1)
-    assert torch.equal(batch.actions[:, 0], numbers.long() % 3) and batch.actions.dtype == torch.int64
-    assert torch.equal(batch.rewards, numbers / 2)
-    assert torch.equal(batch.terminated, (numbers % 2 == 0).float())
-
-
-def test_the_contents_of_a_buffer_come_back_and_another_size_is_refused() -> None:
-    kept = filled_buffer(5, 7).contents
-    again = dqn.ReplayBuffer(5, 2, True)
-    again.contents = kept
-    assert torch.equal(again.rows, filled_buffer(5, 7).rows) and (again.position, again.filled) == (2, 5)
-    with pytest.raises(ValueError, match="has room for 5 transitions, this run's for 6"):
-        dqn.ReplayBuffer(6, 2, True).contents = kept
-
-
-def test_a_buffer_that_is_not_saved_leaves_nothing_in_a_checkpoint() -> None:
-    kept = filled_buffer(5, 7, saved=False).contents
-    assert (kept["position"], len(kept["rows"])) == (0, 0)
-
-
-# --- the steps ---------------------------------------------------------------------------------------------
-
-
-def collector_of(count: int = 1, **limits: int) -> tuple[dqn.Collector, RecordingSession]:
-    session: Any = RecordingSession()
-    envs = dqn.Environments([Metronome(**limits) for _ in range(count)])
-    return dqn.Collector(envs, session, dqn.ReplayBuffer(100, 2, True), seed=1), session
-
-
-@pytest.mark.parametrize(
-    ("limits", "terminated"), [({"cut_at": 3}, 0), ({"end_at": 3}, 1), ({"end_at": 3, "cut_at": 3}, 1)]
-)
-def test_a_transition_ends_in_the_true_last_observation_and_a_time_limit_is_no_end(
-    limits: dict[str, int], terminated: int
-) -> None:
-    collector, session = collector_of(**limits)
-    for _ in range(5):
-        collector.step(dqn.QNetwork(2, 2).arrays(), epsilon=1.0)
-    rows = collector.buffer.rows[:5]
-    assert rows[:, :2].tolist() == [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1]]
-    assert rows[:, 2:4].tolist() == [[0, 1], [0, 2], [0, 3], [1, 1], [1, 2]]
-    assert rows[:, -1].tolist() == [0, 0, terminated, 0, 0]
-    ((step, values),) = session.rows
-    expected = {"charts/episodic_return": rows[:3, -2].sum().item(), "charts/episodic_length": 3, "charts/epsilon": 1.0}
-    assert (step, values) == (3, expected)
-
-
-def test_actions_are_stored_from_zero_whatever_the_environment_calls_them() -> None:
-    collector, _ = collector_of()
-    for _ in range(60):
-        collector.step(dqn.QNetwork(2, 2).arrays(), epsilon=1.0)
-    actions, rewards = collector.buffer.rows[:60, -3], collector.buffer.rows[:60, -2]
-    assert set(actions.tolist()) == {0, 1} and torch.equal(actions, rewards)
-
-
-def test_several_environments_fill_the_buffer_side_by_side() -> None:
-    collector, session = collector_of(3, end_at=2)
-    for _ in range(2):
-        collector.step(dqn.QNetwork(2, 2).arrays(), epsilon=0.5)
-    assert collector.global_step == collector.buffer.filled == 6
-    assert collector.buffer.rows[:6, 1].tolist() == [0, 0, 0, 1, 1, 1]
-    assert [step for step, _ in session.rows] == [6, 6, 6]
-
-
-def test_epsilon_is_the_share_of_random_actions() -> None:
-    collector, _ = collector_of(4)
-    network = dqn.QNetwork(2, 2)
-    for parameter in network.parameters():
-        parameter.zero_()
-    last: Any = network.network[4]
-    last.bias.copy_(torch.tensor([0.0, 1.0]))
-    collector.buffer = dqn.ReplayBuffer(20_000, 2, True)
-    for _ in range(5000):
-        collector.step(network.arrays(), epsilon=0.4)
-    assert collector.buffer.rows[:, -3].mean().item() == pytest.approx(0.8, abs=0.015)
 
 
 # --- the script --------------------------------------------------------------------------------------------
@@ -324,104 +207,3 @@ def test_dqn_learns_cartpole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert np.mean(returns[:20]) < 50
     assert np.mean(returns[-20:]) >= 120
     assert max(returns) <= 500
-
-
-def test_episodes_and_updates_are_logged_under_cleanrl_tags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run_main(dqn, monkeypatch, tmp_path, *SHORT) == 0
-    rows = logged_rows(tmp_path)
-    updates = [(step, values) for step, values in rows if "charts/SPS" in values]
-    episodes = [values for _, values in rows if "charts/episodic_return" in values]
-    assert [step for step, _ in updates] == list(range(300, 1501, 100))
-    assert all(values.keys() == UPDATE_TAGS for _, values in updates)
-    assert all(values.keys() == EPISODE_TAGS for values in episodes) and len(episodes) > 10
-    assert 1000 <= sum(values["charts/episodic_length"] for values in episodes) <= 1500
-
-
-def test_the_same_seed_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = []
-    for number, seed in enumerate(("5", "5", "6")):
-        assert run_main(dqn, monkeypatch, tmp_path / str(number), *SHORT, "--seed", seed) == 0
-        found.append(newest_tensors(tmp_path / str(number)))
-    first, again, other = found
-    assert differing(first, again) == []
-    assert "q_network.network.0.weight" in differing(first, other)
-
-
-def test_checkpoints_come_at_the_interval_and_at_the_end_and_tell_the_size_of_the_buffer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    flags = ["--total-timesteps", "1000", "--num-envs", "3", "--checkpoint-every", "400", "--learning-starts", "100"]
-    assert run_main(dqn, monkeypatch, tmp_path, *flags) == 0
-    manifests = [checkpoints.load(path).manifest for path in checkpoints_of(tmp_path)]
-    assert [manifest.step for manifest in manifests] == [402, 804, 1002]
-    last = manifests[-1]
-    assert (last.algo, last.env_id, last.args["num_envs"]) == ("dqn", "CartPole-v1", 3)
-    assert last.spaces["action"]["n"] == 2 and last.spaces["observation"]["shape"] == [4]
-    assert "The checkpoint at step 402 includes the replay buffer: 402 transitions, 0.0 MB." in capsys.readouterr().out
-
-
-def test_a_loss_that_is_not_finite_fails_the_run_and_keeps_the_last_good_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    flags = [*SHORT, "--learning-rate", "1e30", "--checkpoint-every", "150"]
-    assert run_main(dqn, monkeypatch, tmp_path, *flags) == 1
-    assert "a lower --learning-rate may help" in capsys.readouterr().err
-    assert [checkpoints.read_manifest(path).step for path in checkpoints_of(tmp_path)] == [150]
-
-
-def test_a_run_too_short_to_learn_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_main(dqn, monkeypatch, tmp_path, "--total-timesteps", "50") == 0
-    assert "Nothing will be learned: --learning-starts is 10,000" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("envs", ["1", "3"])
-@pytest.mark.parametrize("stop_at", [3, 150, 201, 999, 1497], ids=["first", "filling", "learning", "amid", "late"])
-def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_bits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: int, envs: str
-) -> None:
-    flags = [*SHORT, "--seed", "7", "--num-envs", envs, "--target-network-frequency", "70"]
-    assert run_main(dqn, monkeypatch, tmp_path / "whole", *flags) == 0
-    stopped = run_until(stop_at, dqn, monkeypatch, tmp_path / "half", *flags)
-    assert run_main(dqn, monkeypatch, tmp_path / "rest", "--resume", str(stopped)) == 0
-    assert differing(newest_tensors(tmp_path / "whole"), newest_tensors(tmp_path / "rest")) == []
-
-
-def test_a_run_resumed_without_its_buffer_fills_it_before_it_learns_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stopped = run_until(900, dqn, monkeypatch, tmp_path / "half", *SHORT, "--no-save-buffer")
-    assert len(checkpoints.load(stopped).tensors["buffer.contents.rows"]) == 0
-    assert run_main(dqn, monkeypatch, tmp_path / "rest", "--resume", str(stopped)) == 0
-    updates = [step for step, values in logged_rows(tmp_path / "rest") if "charts/SPS" in values]
-    assert updates == [1100, 1200, 1300, 1400, 1500]
-
-
-def test_a_warm_start_takes_over_the_networks_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run_main(dqn, monkeypatch, tmp_path / "first", *SHORT) == 0
-    (path,) = checkpoints_of(tmp_path / "first")
-    flags = ["--total-timesteps", "20", "--warm-start", str(path), "--seed", "9"]
-    assert run_main(dqn, monkeypatch, tmp_path / "second", *flags) == 0
-    given, found = newest_tensors(tmp_path / "first"), newest_tensors(tmp_path / "second")
-    networks = [name for name in given if "network." in name]
-    assert len(networks) == 12 and all(torch.equal(given[name], found[name]) for name in networks)
-    assert len(found["buffer.contents.rows"]) == 20 and not found["learner.mean"].any()
-
-
-def test_a_checkpoint_of_another_environment_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_main(dqn, monkeypatch, tmp_path, "--total-timesteps", "20") == 0
-    (path,) = checkpoints_of(tmp_path)
-    assert run_main(dqn, monkeypatch, tmp_path, "--env-id", "Acrobot-v1", "--warm-start", str(path)) == 2
-    assert "its environment is CartPole-v1, this run's is Acrobot-v1" in capsys.readouterr().err
-
-
-def test_the_script_stands_alone_as_a_file(tmp_path: Path) -> None:
-    assert dqn.__file__ is not None
-    command = [sys.executable, dqn.__file__, "--env-id", "Acrobot-v1", "--total-timesteps", "600"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "Training for 600 steps" in done.stdout
-    assert only_run(tmp_path).name.startswith("Acrobot-v1__dqn__1__")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -13,15 +15,16 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from cleanrl_worker import checkpoints
-from cleanrl_worker.acting import load_acting
-from cleanrl_worker.cleanrl import dqn, sac_continuous_action, td3_continuous_action
+from cleanrl_worker.cleanrl import dqn, sac_continuous_action
 from cleanrl_worker.import_checkpoint import convert
-from cleanrl_worker.session import UsageError
 from cleanrl_worker.tests import cleanrl_networks as theirs
-from cleanrl_worker.tests.policy_tools import ENVIRONMENTS
+from cleanrl_worker.tests.hostile_files import HOSTILE_PICKLES, HOSTILE_SAFETENSORS, OSC_52, Maker
+from cleanrl_worker.tests.policy_tools import ENVIRONMENTS, loaded_from
 from cleanrl_worker.tests.script_tools import newest_tensors, run_main
 from mosaic_protocol.checkpoint_manifest import file_hash
+from mosaic_worker.learning.twin_critics import TwinCritics
+from mosaic_worker.state import checkpoints
+from mosaic_worker.training.session import UsageError
 
 NETWORKS: dict[str, type[nn.Module]] = {
     "ppo": theirs.PpoAgent,
@@ -48,7 +51,7 @@ def test_an_imported_policy_acts_as_the_network_it_came_from(algo: str, tmp_path
     network = NETWORKS[algo]()
     file = saved(tmp_path / f"{algo}.cleanrl_model", network.state_dict())
     told = converted(file, algo, tmp_path)
-    loaded = load_acting(Path(told["path"]))
+    loaded = loaded_from(Path(told["path"]))
     batch = np.random.default_rng(1).normal(size=(300, *loaded.manifest.spaces["observation"]["shape"]))
     chosen = loaded.policy.act(batch.astype(np.float32), deterministic=True, random=np.random.default_rng(0))
     with torch.no_grad():
@@ -75,10 +78,10 @@ def test_networks_that_look_at_pictures_act_the_same_too(
     network = kind()
     with torch.no_grad():
         for parameter in network.parameters():
-            parameter.mul_(1.5)  # a new network hardly tells one picture from another
+            parameter.mul_(1.5)  # a new network hardly distinguishes pictures
     told = convert(saved(tmp_path / "file.pt", network.state_dict()), algo, env_id, tmp_path / "imported")
     assert told["lineage"]["fresh"] == []
-    loaded = load_acting(Path(told["path"]))
+    loaded = loaded_from(Path(told["path"]))
     shape = loaded.manifest.spaces["observation"]["shape"]
     coarse = np.random.default_rng(1).choice([0, 255], size=(60, shape[0], 4, 4)).astype(np.uint8)
     pictures = coarse.repeat(shape[1] // 4, axis=2).repeat(shape[2] // 4, axis=3)
@@ -92,19 +95,18 @@ def test_networks_that_look_at_pictures_act_the_same_too(
 def test_a_c51_file_brings_the_range_of_its_atoms(tmp_path: Path) -> None:
     network = theirs.C51Network(atoms=21, low=-5.0, high=30.0)
     wrapped = {"model_weights": network.state_dict(), "args": {"env_id": "CartPole-v1", "n_atoms": 21, "cuda": True}}
-    loaded = load_acting(Path(converted(saved(tmp_path / "c51.pt", wrapped), "c51", tmp_path)["path"]))
+    loaded = loaded_from(Path(converted(saved(tmp_path / "c51.pt", wrapped), "c51", tmp_path)["path"]))
     assert (loaded.args.n_atoms, loaded.args.v_min, loaded.args.v_max) == (21, -5.0, 30.0)
 
 
 @pytest.mark.parametrize("algo", ["td3_continuous_action", "sac_continuous_action"])
-def test_both_critics_of_a_file_become_ours(algo: str, tmp_path: Path) -> None:
+def test_both_critics_of_a_file_become_one_module(algo: str, tmp_path: Path) -> None:
     torch.manual_seed(2)
     actor, first, second = NETWORKS[algo](), theirs.Critic(), theirs.Critic()
     parts = tuple(one.state_dict() for one in (actor, first, second))
     told = converted(saved(tmp_path / "file.cleanrl_model", parts), algo, tmp_path)
     assert told["lineage"]["fresh"] == []
-    script = td3_continuous_action if algo.startswith("td3") else sac_continuous_action
-    critics, rows = script.Critics(4), torch.randn(50, 4)
+    critics, rows = TwinCritics(4), torch.randn(50, 4)
     tensors = checkpoints.load(Path(told["path"])).tensors
     for name in ("critics", "target_critics"):
         critics.load_state_dict({key: tensors[f"{name}.{key}"] for key in critics.state_dict()})
@@ -146,7 +148,7 @@ def test_an_import_warm_starts_a_run_and_cannot_be_resumed(
     assert said.count("\n") == 1
 
 
-def test_safetensors_and_our_own_names_are_read_as_well(tmp_path: Path) -> None:
+def test_safetensors_and_names_of_this_worker_are_read_as_well(tmp_path: Path) -> None:
     names = {f"agent.{name}": tensor for name, tensor in theirs.PpoAgent().state_dict().items()}
     save_file(names, tmp_path / "model.safetensors")
     told = converted(tmp_path / "model.safetensors", "ppo", tmp_path)
@@ -182,7 +184,7 @@ def test_a_pickle_that_would_run_a_program_does_not(tmp_path: Path) -> None:
     assert not (tmp_path / "sprung").exists()
 
 
-def test_shapes_that_differ_are_told_side_by_side(tmp_path: Path) -> None:
+def test_shapes_that_differ_are_shown_side_by_side(tmp_path: Path) -> None:
     file = saved(tmp_path / "ppo.pt", theirs.PpoAgent().state_dict())
     said = refused(file, "ppo", tmp_path, "Acrobot-v1")
     assert "does not fit ppo on Acrobot-v1" in said
@@ -209,7 +211,7 @@ def test_a_file_without_usable_tensors_is_refused(content: Any, words: str, tmp_
 @pytest.mark.parametrize("name", ["file.pt", "file.safetensors"])
 def test_a_file_that_is_something_else_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"#!/bin/sh\necho hello\n")
-    assert f"{name} is no" in refused(tmp_path / name, "ppo", tmp_path)
+    assert f"{name} is " in refused(tmp_path / name, "ppo", tmp_path)
     assert "there is no file" in refused(tmp_path / "absent.pt", "ppo", tmp_path)
 
 
@@ -227,3 +229,68 @@ def test_the_process_refuses_in_one_sentence(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert "is refused" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
+
+
+# ---- what was made to harm ---------------------------------------------------------------------------------------
+
+
+CASES = [(name, "file.pt", *case) for name, case in HOSTILE_PICKLES.items()]
+CASES += [(f"safetensors, {name}", "file.safetensors", *case) for name, case in HOSTILE_SAFETENSORS.items()]
+
+
+@pytest.mark.parametrize(("name", "make", "words"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@pytest.mark.filterwarnings("ignore")  # PyTorch's, of kinds of tensors that will not stay
+def test_a_hostile_file_is_refused_in_a_sentence_with_little_memory(
+    name: str, make: Maker, words: str, tmp_path: Path
+) -> None:
+    make(tmp_path / name)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    said = refused(tmp_path / name, "ppo", tmp_path)
+    assert said.startswith(str(tmp_path / name))
+    assert words in said
+    assert "Error" not in said
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000, "kB more than before"
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (os.mkfifo, "it is a named pipe"),
+        (Path.mkdir, "it is a folder"),
+        (lambda at: at.symlink_to("/dev/zero"), "a device"),
+    ],
+    ids=["pipe", "folder", "device"],
+)
+def test_what_is_no_regular_file_is_refused_at_once(make: Maker, words: str, tmp_path: Path) -> None:
+    make(tmp_path / "file.pt")
+    assert words in refused(tmp_path / "file.pt", "ppo", tmp_path)
+
+
+def test_a_file_larger_than_any_policy_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "file.pt").open("wb") as stream:
+        stream.truncate(10**13)  # of holes
+    assert "it is larger than 1024 MiB" in refused(tmp_path / "file.pt", "ppo", tmp_path)
+
+
+@pytest.mark.parametrize("atoms", [10**9, -1, True, 10**400, "many"])
+def test_a_file_that_claims_impossible_settings_does_not_build_networks_of_them(atoms: Any, tmp_path: Path) -> None:
+    content = {"model_weights": theirs.C51Network(atoms=21).state_dict(), "args": {"n_atoms": atoms}}
+    content["model_weights"].pop("atoms", None)
+    said = refused(saved(tmp_path / "c51.pt", content), "c51", tmp_path)
+    assert "atoms" in said or "does not fit" in said
+
+
+def test_names_out_of_a_file_reach_no_terminal_as_they_are(tmp_path: Path) -> None:
+    for name, tensor in ((f"a{OSC_52}b", torch.zeros(2)), (f"a{OSC_52}b", torch.tensor([float("nan")]))):
+        said = refused(saved(tmp_path / "file.pt", {name: tensor}), "ppo", tmp_path)
+        assert said.isprintable()
+        assert "a ]52;c;ZXZpbA== b" in said
+
+
+def test_the_process_ends_by_itself_when_a_file_asks_for_all_memory(tmp_path: Path) -> None:
+    """The second line: a limit that holds whatever the first one did not think of."""
+    words = "import sys, pathlib; from mosaic_worker.state.foreign_files import limit_memory"
+    words += "; limit_memory(pathlib.Path(sys.argv[1])); bytearray(8 * 2**30)"
+    command = [sys.executable, "-c", words, str(tmp_path / "absent")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.stderr.splitlines()[-1] == "MemoryError"

@@ -16,11 +16,9 @@ import torch
 from torch import nn
 from torch.distributions import Categorical, kl_divergence
 
-from cleanrl_worker import checkpoints
 from cleanrl_worker.cleanrl import ppg_procgen as ppg
-from cleanrl_worker.session import TrainingSession
+from cleanrl_worker.procgen_games import procgen_id
 from cleanrl_worker.tests.script_tools import (
-    RecordingSession,
     checkpoints_of,
     differing,
     logged_rows,
@@ -29,6 +27,11 @@ from cleanrl_worker.tests.script_tools import (
     only_run,
     run_main,
 )
+from mosaic_worker.learning import phases
+from mosaic_worker.learning.advantages import advantages_of
+from mosaic_worker.state import checkpoints
+from mosaic_worker.tests.learning.foreseeable import RecordingSession
+from mosaic_worker.training.session import TrainingSession
 
 CLEANRL_DEFAULTS = {
     "exp_name": "ppg_procgen",
@@ -102,6 +105,9 @@ class Lamps:
         self.episode, self.age = np.full(num_envs, -1), np.zeros(num_envs, dtype=np.int64)
         self.over = np.ones(num_envs, dtype=bool)
         self.closed = False
+
+    def picture(self) -> Any:
+        return self._pictures()[0].transpose(1, 2, 0)
 
     def reset(self) -> Any:
         self.over[:] = True
@@ -180,7 +186,7 @@ def test_what_cannot_work_is_refused_in_one_sentence_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_envpool_the_command_that_installs_it_is_told(
+def test_without_envpool_the_error_names_the_install_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "envpool.registration", None)
@@ -191,7 +197,7 @@ def test_without_envpool_the_command_that_installs_it_is_told(
 def test_a_phase_that_memory_cannot_hold_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], lamps: None
 ) -> None:
-    monkeypatch.setattr(ppg, "free_memory", lambda: 2.5e9)
+    monkeypatch.setattr(phases, "free_memory", lambda: 2.5e9)
     flags = ["--num-envs", "64", "--num-steps", "4000", "--n-iteration", "40"]
     assert run_main(ppg, monkeypatch, tmp_path, *flags) == 2
     told = capsys.readouterr().err
@@ -210,7 +216,7 @@ def test_a_phase_that_memory_cannot_hold_is_refused(
     ],
 )
 def test_games_are_known_by_the_names_of_cleanrl_and_of_envpool(name: str, found: str) -> None:
-    assert ppg.procgen_id(name) == found
+    assert procgen_id(name) == found
 
 
 # --- the games ---------------------------------------------------------------------------------------------
@@ -286,16 +292,16 @@ def test_advantages_are_those_of_each_episode_alone() -> None:
     terminated = ended & (rng.random((40, 3)) < 0.5)
     rewards[~counts] = 0
     values[:-1][~counts] += 100  # what a reset row thinks must not matter, except as the value of a cut-off end
-    tensors = [torch.from_numpy(one) for one in (rewards, values, terminated, ended)]
-    found = ppg.advantages_of(tensors[0], tensors[1], tensors[2], tensors[3], 0.9, 0.8).numpy()
+    narrow_rewards, narrow_values = rewards.astype(np.float32), values.astype(np.float32)
+    found = advantages_of(narrow_rewards, narrow_values[:-1], narrow_values[1:], terminated, ended, 0.9, 0.8)
     for env in range(3):
         one = [part[:, env] for part in (rewards, values, terminated, ended, counts)]
         expected = reference_advantages(one[0], one[1], one[2], one[3], one[4], 0.9, 0.8)
-        np.testing.assert_allclose(found[counts[:, env], env], expected[counts[:, env]], rtol=1e-4)
+        np.testing.assert_allclose(found[counts[:, env], env], expected[counts[:, env]], rtol=1e-4, atol=1e-4)
 
 
 def test_rewards_are_divided_by_the_spread_of_all_discounted_returns_so_far() -> None:
-    scale = ppg.RewardScale(2, gamma=0.5)
+    scale = phases.RewardScale(2, gamma=0.5)
     rng = np.random.default_rng(1)
     running, seen = np.zeros(2), []
     for _ in range(50):
@@ -376,17 +382,17 @@ def test_the_values_gradient_stays_in_its_head_and_the_auxiliary_values_reaches_
 # --- a phase -----------------------------------------------------------------------------------------------
 
 
-def learner_with_phase(args: ppg.Args, rollouts: int = 2) -> tuple[ppg.Learner, ppg.Phase]:
+def learner_with_phase(args: ppg.Args, rollouts: int = 2) -> tuple[ppg.Learner, phases.Phase]:
     """A learner before its first update, with rollouts of Lamps."""
     agent, session = small_agent(), RecordingSession()
-    phase = ppg.Phase((rollouts, args.num_steps, args.num_envs), (3, 12, 12), 2, saved=True)
+    phase = phases.Phase((rollouts, args.num_steps, args.num_envs), (3, 12, 12), 2, saved=True)
     fake: Any = session
-    collector = ppg.Collector(Lamps(args.num_envs), phase, fake, args)
+    collector = phases.PhaseCollector(Lamps(args.num_envs), phase, fake, args)
     device = torch.device("cpu")
     for _ in range(rollouts):
         while phase.filled < args.num_steps:
             collector.step(agent, device)
-        ppg.evaluate(agent, phase, collector.observation, args, device)
+        phases.evaluate_rollout(agent, phase, collector.observation, args, device)
         phase.count, phase.filled = phase.count + 1, 0
     phase.count = 0
     return ppg.Learner(agent, phase, args, device, lambda: True), phase
@@ -485,7 +491,7 @@ def test_the_auxiliary_part_holds_the_policy_to_what_it_was_when_the_part_began(
         args = dataclasses.replace(SMALL_ARGS, beta_clone=beta, e_auxiliary=15, learning_rate=3e-3)
         learner, phase = learner_with_phase(args)
         phase.count = 2
-        learner.optimizer.vector.mul_(1.5)  # a policy that is decided, so that it has something to lose
+        learner.adam.vector.mul_(1.5)  # a policy that is decided, so that it has something to lose
         assert learner.learn_auxiliary() is not None
         with torch.no_grad():
             new = learner.agent.policy_and_value(phase.flat("observations"))[0]
@@ -647,9 +653,9 @@ def test_without_its_rollouts_a_resumed_run_makes_the_steps_that_were_left(
 
 def test_games_that_cannot_be_put_back_count_as_cut_off_where_the_run_was_stopped() -> None:
     args, session = dataclasses.replace(SMALL_ARGS, num_envs=2), RecordingSession()
-    phase = ppg.Phase((1, 10, 2), (3, 12, 12), 2, saved=True)
+    phase = phases.Phase((1, 10, 2), (3, 12, 12), 2, saved=True)
     fake: Any = session
-    collector = ppg.Collector(Lamps(2, keeps_state=False), phase, fake, args)
+    collector = phases.PhaseCollector(Lamps(2, keeps_state=False), phase, fake, args)
     agent, device = small_agent(), torch.device("cpu")
     collector.step(agent, device)
     last_seen = collector.observation.copy()
@@ -677,7 +683,7 @@ def test_real_games_go_on_after_a_stop_with_new_episodes(
     assert checkpoints.read_manifest(checkpoints_of(tmp_path / "rest")[-1]).step == 16
 
 
-def test_checkpoints_come_at_the_interval_and_tell_the_size_of_the_phase(
+def test_checkpoints_come_at_the_interval_with_the_size_of_the_phase(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], lamps: None
 ) -> None:
     flags = [*SHORT, "--checkpoint-every", "50", "--checkpoint-keep", "0", "--save-buffer"]

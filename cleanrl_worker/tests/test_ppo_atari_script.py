@@ -13,11 +13,10 @@ import pytest
 import torch
 from torch.distributions import Categorical
 
-from cleanrl_worker import atari, checkpoints
+from cleanrl_worker import atari
 from cleanrl_worker.atari import AtariGames
 from cleanrl_worker.cleanrl import ppo_atari
 from cleanrl_worker.tests.script_tools import (
-    RecordingSession,
     checkpoints_of,
     differing,
     logged_rows,
@@ -26,6 +25,14 @@ from cleanrl_worker.tests.script_tools import (
     run_main,
     run_until,
 )
+from mosaic_worker.learning import game_rollouts
+from mosaic_worker.learning.adam import FlatAdam
+from mosaic_worker.learning.advantages import advantages_of
+from mosaic_worker.learning.folding import folded
+from mosaic_worker.learning.game_rollouts import GameCollector, GameRollout, batch_of
+from mosaic_worker.learning.rollouts import Batch, PpoLosses
+from mosaic_worker.state import checkpoints
+from mosaic_worker.tests.learning.foreseeable import RecordingSession
 
 CLEANRL_DEFAULTS = {
     "exp_name": "ppo_atari",
@@ -74,10 +81,10 @@ def some_observations(count: int, seed: int = 0) -> Any:
     return np.random.default_rng(seed).integers(256, size=(count, 4, 84, 84), dtype=np.uint8)
 
 
-def some_batch(rows: int = 12) -> ppo_atari.Batch:
+def some_batch(rows: int = 12) -> Batch:
     torch.manual_seed(3)
-    return ppo_atari.Batch(
-        observations=torch.from_numpy(ppo_atari.folded(some_observations(rows))),
+    return Batch(
+        observations=torch.from_numpy(folded(some_observations(rows))),
         actions=torch.randint(0, 3, (rows,)),
         log_probs=-torch.rand(rows) * 2,
         advantages=torch.randn(rows) * 5,
@@ -97,10 +104,26 @@ def unfolded(observations: torch.Tensor) -> torch.Tensor:
     return pictures
 
 
-def collector_of(env_id: str, **flags: Any) -> tuple[Any, RecordingSession]:
+def collector_of(env_id: str, agent: ppo_atari.Agent, **flags: Any) -> tuple[GameCollector, RecordingSession]:
     args = ppo_atari.Args(env_id=env_id, **flags)
     session: Any = RecordingSession()
-    return ppo_atari.Collector(AtariGames(env_id, args.num_envs, args.seed), session, args, CPU), session
+    return GameCollector(AtariGames(env_id, args.num_envs, args.seed), session, agent, args, CPU), session
+
+
+def collected(collector: GameCollector, steps: int) -> GameRollout:
+    rollout = collector.collect(steps)
+    assert rollout is not None
+    return rollout
+
+
+def step(agent: ppo_atari.Agent, adam: FlatAdam, batch: Batch, args: ppo_atari.Args) -> PpoLosses:
+    losses = ppo_atari.losses_of(agent, batch, args)
+    adam.minimise(losses.total, args.max_grad_norm)
+    return losses
+
+
+def adam_for(agent: ppo_atari.Agent, args: ppo_atari.Args) -> FlatAdam:
+    return FlatAdam(agent.parameters(), args.learning_rate, epsilon=1e-5)
 
 
 # --- the flags ---------------------------------------------------------------------------------------------
@@ -146,7 +169,7 @@ def test_what_cannot_work_is_refused_in_one_sentence_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_the_emulator_the_install_command_is_told(
+def test_without_the_emulator_the_error_names_the_install_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     atari.game_names.cache_clear()
@@ -163,15 +186,15 @@ def test_convolving_blocks_is_the_same_as_convolving_pictures() -> None:
     observations = some_observations(3)
     with torch.no_grad():
         hidden = agent.network(torch.from_numpy(observations).float() / 255)
-        logits, values = agent(torch.from_numpy(ppo_atari.folded(observations)))
+        logits, values = agent(torch.from_numpy(folded(observations)))
         torch.testing.assert_close(logits, agent.actor(hidden), rtol=1e-4, atol=1e-6)
         torch.testing.assert_close(values, agent.critic(hidden)[:, 0], rtol=1e-4, atol=1e-5)
 
 
 def test_folding_puts_each_pixel_where_its_block_and_place_say() -> None:
     observations = some_observations(2)
-    folded = torch.from_numpy(ppo_atari.folded(observations))
-    assert torch.equal(unfolded(folded), torch.from_numpy(observations).float() / 255)
+    blocks = torch.from_numpy(folded(observations))
+    assert torch.equal(unfolded(blocks), torch.from_numpy(observations).float() / 255)
 
 
 def test_parameters_have_the_names_and_shapes_of_cleanrl() -> None:
@@ -192,49 +215,18 @@ def test_parameters_have_the_names_and_shapes_of_cleanrl() -> None:
     }
 
 
-# --- advantages --------------------------------------------------------------------------------------------
-
-
-def textbook_advantages(
-    rewards: Any, values: Any, next_values: Any, terminated: Any, truncated: Any, gamma: float, lam: float
-) -> Any:
-    """Sums over all later steps of the same episode, one by one."""
-    steps, envs = rewards.shape
-    found = np.zeros((steps, envs))
-    for env in range(envs):
-        for start in range(steps):
-            weight = 1.0
-            for step in range(start, steps):
-                future = 0.0 if terminated[step, env] else gamma * next_values[step, env]
-                found[start, env] += weight * (rewards[step, env] + future - values[step, env])
-                if terminated[step, env] or truncated[step, env]:
-                    break
-                weight *= gamma * lam
-    return found
-
-
-def test_advantages_equal_the_sums_that_define_them() -> None:
-    random = np.random.default_rng(1)
-    rewards, values, next_values = random.normal(size=(3, 12, 3)).astype(np.float32)
-    terminated, truncated = random.random((2, 12, 3)) < 0.15
-    assert terminated.any() and truncated.any()
-    arguments = (rewards, values, next_values, terminated, truncated, 0.9, 0.8)
-    found = ppo_atari.advantages_of(*arguments)
-    np.testing.assert_allclose(found, textbook_advantages(*arguments), rtol=1e-4, atol=1e-5)
-
-
 # --- the rollout -------------------------------------------------------------------------------------------
 
 
 def test_a_rollout_holds_what_was_seen_chosen_and_paid() -> None:
-    collector, session = collector_of("BreakoutNoFrameskip-v4", num_envs=2, num_steps=150)
     agent = ppo_atari.Agent(4)
+    collector, session = collector_of("BreakoutNoFrameskip-v4", agent, num_envs=2, num_steps=150)
     again = AtariGames("BreakoutNoFrameskip-v4", 2, seed=1)
-    rollout = collector.collect(agent, 150)
+    rollout = collector.collect(150)
     assert rollout is not None and rollout.filled == 150 and collector.global_step == 300
     scores = []
     for step in range(150):
-        assert np.array_equal(rollout.observations[step], ppo_atari.folded(again.observations))
+        assert np.array_equal(rollout.observations[step], folded(again.observations))
         found = again.step(rollout.actions[step])
         assert np.array_equal(rollout.rewards[step], np.sign(found.rewards))
         assert np.array_equal(rollout.terminated[step], found.terminated)
@@ -254,13 +246,11 @@ def test_a_game_cut_off_by_the_time_limit_is_worth_the_value_of_its_last_picture
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(atari, "MOST_FRAMES", 120)
-    collector, _ = collector_of("PongNoFrameskip-v4", num_envs=1, num_steps=40)
-    agent = ppo_atari.Agent(6)
-    rollout = collector.collect(agent, 40)
+    collector, _ = collector_of("PongNoFrameskip-v4", ppo_atari.Agent(6), num_envs=1, num_steps=40)
+    rollout = collected(collector, 40)
     (at,) = np.flatnonzero(rollout.truncated[:, 0])[:1]
     args = ppo_atari.Args(num_envs=1, num_steps=40)
-    last_values = collector.values_now(agent)
-    batch = ppo_atari.batch_of(rollout, last_values, args, CPU)
+    batch = batch_of(rollout, collector.values_now(), args, CPU)
     final = rollout.final_values[at, 0]
     assert final != 0 and final != rollout.values[at + 1, 0]
     expected = rollout.rewards[at, 0] + args.gamma * final
@@ -268,13 +258,13 @@ def test_a_game_cut_off_by_the_time_limit_is_worth_the_value_of_its_last_picture
 
 
 def test_actions_are_drawn_from_the_softmax_of_the_actor() -> None:
-    collector, _ = collector_of("PongNoFrameskip-v4", num_envs=2, num_steps=600)
     agent = ppo_atari.Agent(6)
+    collector, _ = collector_of("PongNoFrameskip-v4", agent, num_envs=2, num_steps=600)
     shares = torch.tensor([0.4, 0.2, 0.1, 0.1, 0.1, 0.1])
     with torch.no_grad():
         agent.actor.weight.zero_()
         agent.actor.bias.copy_(shares.log())
-    rollout = collector.collect(agent, 600)
+    rollout = collected(collector, 600)
     found = np.bincount(rollout.actions.reshape(-1), minlength=6) / rollout.actions.size
     np.testing.assert_allclose(found, shares, atol=0.05)
 
@@ -282,7 +272,7 @@ def test_actions_are_drawn_from_the_softmax_of_the_actor() -> None:
 # --- the update --------------------------------------------------------------------------------------------
 
 
-def textbook_loss(agent: ppo_atari.Agent, batch: ppo_atari.Batch, args: ppo_atari.Args) -> Any:
+def textbook_loss(agent: ppo_atari.Agent, batch: Batch, args: ppo_atari.Args) -> Any:
     hidden = agent.network(unfolded(batch.observations))
     policy = Categorical(logits=agent.actor(hidden))
     ratio = (policy.log_prob(batch.actions) - batch.log_probs).exp()
@@ -305,7 +295,7 @@ def test_gradient_steps_equal_torch_adam_on_the_textbook_loss(switch: bool) -> N
     torch.manual_seed(1)
     ours, reference = ppo_atari.Agent(3), ppo_atari.Agent(3)
     reference.load_state_dict(ours.state_dict())
-    learner = ppo_atari.Learner(ours, args)
+    adam = adam_for(ours, args)
     optimizer = torch.optim.Adam(reference.parameters(), lr=1e-3, eps=1e-5)
     batch = some_batch()
     for _ in range(3):
@@ -314,45 +304,38 @@ def test_gradient_steps_equal_torch_adam_on_the_textbook_loss(switch: bool) -> N
         loss.backward()
         torch.nn.utils.clip_grad_norm_(reference.parameters(), args.max_grad_norm)
         optimizer.step()
-        assert learner.step(batch).total.item() == pytest.approx(loss.item(), rel=1e-3, abs=1e-4)
+        assert step(ours, adam, batch, args).total.item() == pytest.approx(loss.item(), rel=1e-3, abs=1e-4)
     for mine, theirs in zip(ours.parameters(), reference.parameters(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-2, atol=2e-4)
 
 
 def test_the_loss_falls_on_a_batch_that_is_repeated() -> None:
     args = ppo_atari.Args(clip_vloss=False, learning_rate=1e-3)
-    learner = ppo_atari.Learner(ppo_atari.Agent(3), args)
-    batch = some_batch(32)
-    values = [learner.step(batch).value.item() for _ in range(25)]
+    agent = ppo_atari.Agent(3)
+    adam, batch = adam_for(agent, args), some_batch(32)
+    values = [step(agent, adam, batch, args).value.item() for _ in range(25)]
     assert values[-1] < 0.3 * values[0]
 
 
 def test_a_minibatch_of_one_row_does_not_spoil_the_network() -> None:
-    agent = ppo_atari.Agent(3)
-    ppo_atari.Learner(agent, ppo_atari.Args()).step(some_batch(rows=1))
+    agent, args = ppo_atari.Agent(3), ppo_atari.Args()
+    step(agent, adam_for(agent, args), some_batch(rows=1), args)
     assert all(parameter.isfinite().all() for parameter in agent.parameters())
 
 
 def test_a_stop_within_an_update_takes_it_back_whole() -> None:
-    class StopsAtThird(RecordingSession):
-        asked = 0
-
-        def safe_point(self, step: int) -> None:
-            self.asked += 1
-            self.stop_requested = self.asked >= 3
-
     args = ppo_atari.Args(num_envs=2, num_steps=6, num_minibatches=2)
-    learner = ppo_atari.Learner(ppo_atari.Agent(3), args)
-    learner.step(some_batch())
-    before = [one.clone() for one in (learner.vector, learner.mean, learner.mean_square, torch.get_rng_state())]
+    agent = ppo_atari.Agent(3)
+    adam = adam_for(agent, args)
+    step(agent, adam, some_batch(), args)
+    before = [one.clone() for one in (adam.vector, adam.mean, adam.mean_square, torch.get_rng_state())]
     batch = some_batch()
     torch.set_rng_state(before[3])
-    session: Any = StopsAtThird()
-    assert learner.update(batch, session, 12) is None
-    after = (learner.vector, learner.mean, learner.mean_square, torch.get_rng_state())
-    assert learner.steps == 1 and all(map(torch.equal, before, after))
-    calm: Any = RecordingSession()
-    assert learner.update(batch, calm, 12) is not None and learner.steps == 9
+    asked = iter((True, True, False))
+    assert ppo_atari.improve(agent, adam, batch, args, lambda: next(asked)) is None
+    after = (adam.vector, adam.mean, adam.mean_square, torch.get_rng_state())
+    assert adam.steps == 1 and all(map(torch.equal, before, after))
+    assert ppo_atari.improve(agent, adam, batch, args) is not None and adam.steps == 9
 
 
 # --- the script --------------------------------------------------------------------------------------------
@@ -403,15 +386,15 @@ def test_a_run_that_was_stopped_within_an_update_resumes_to_the_same_bits(
 ) -> None:
     flags = [*RESUME_FLAGS, "--checkpoint-every", "0"]
     assert run_main(ppo_atari, monkeypatch, tmp_path / "whole", *flags) == 0
-    original = ppo_atari.Learner.step
+    original = FlatAdam.minimise
 
-    def stopping(learner: ppo_atari.Learner, batch: ppo_atari.Batch) -> ppo_atari.Losses:
-        if learner.steps == 5:  # the second of four steps of the second update
+    def stopping(adam: FlatAdam, *arguments: Any) -> None:
+        if adam.steps == 5:  # the second of four steps of the second update
             session.stop_requested = True
-        return original(learner, batch)
+        original(adam, *arguments)
 
     with monkeypatch.context() as patch:
-        from cleanrl_worker.session import TrainingSession
+        from mosaic_worker.training.session import TrainingSession
 
         opened = TrainingSession.open
 
@@ -422,7 +405,7 @@ def test_a_run_that_was_stopped_within_an_update_resumes_to_the_same_bits(
 
         session: Any = None
         patch.setattr(TrainingSession, "open", opening)
-        patch.setattr(ppo_atari.Learner, "step", stopping)
+        patch.setattr(FlatAdam, "minimise", stopping)
         assert run_main(ppo_atari, patch, tmp_path / "half", *flags) == 0
     (stopped,) = checkpoints_of(tmp_path / "half")
     assert checkpoints.read_manifest(stopped).step == 80
@@ -451,7 +434,7 @@ def test_a_warm_start_takes_the_networks_over_and_what_does_not_fit_is_refused(
 def test_a_loss_that_is_not_finite_fails_the_run_with_advice_and_keeps_the_last_good_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    original = ppo_atari.advantages_of
+    original = advantages_of
     calls = 0
 
     def spoiled(*arguments: Any) -> Any:
@@ -459,7 +442,7 @@ def test_a_loss_that_is_not_finite_fails_the_run_with_advice_and_keeps_the_last_
         calls += 1
         return original(*arguments) * (np.nan if calls == 3 else 1)
 
-    monkeypatch.setattr(ppo_atari, "advantages_of", spoiled)
+    monkeypatch.setattr(game_rollouts, "advantages_of", spoiled)
     assert run_main(ppo_atari, monkeypatch, tmp_path, *RESUME_FLAGS, "--checkpoint-every", "40") == 1
     assert "a lower --learning-rate may help" in capsys.readouterr().err
     good = checkpoints.load(checkpoints_of(tmp_path)[-1])

@@ -13,13 +13,11 @@ import pytest
 import torch
 from torch.distributions import Categorical
 
-from cleanrl_worker import checkpoints, envpool_games
+from cleanrl_worker import envpool_games
 from cleanrl_worker.atari import AtariGames
 from cleanrl_worker.cleanrl import ppo_rnd_envpool as rnd
 from cleanrl_worker.envpool_games import EnvPoolGames
-from cleanrl_worker.session import TrainingSession
 from cleanrl_worker.tests.script_tools import (
-    RecordingSession,
     checkpoints_of,
     differing,
     logged_rows,
@@ -27,6 +25,23 @@ from cleanrl_worker.tests.script_tools import (
     only_run,
     run_main,
 )
+from mosaic_worker.learning import curiosity as curiosity_module
+from mosaic_worker.learning.advantages import advantages_of
+from mosaic_worker.learning.curiosity import (
+    FRAME_CHANNELS,
+    CuriosityScale,
+    CuriousBatch,
+    CuriousCollector,
+    CuriousRollout,
+    Moments,
+    curious_batch_of,
+    past_resets,
+)
+from mosaic_worker.learning.folding import folded_shape
+from mosaic_worker.state import checkpoints
+from mosaic_worker.state.tensor_kinds import of_this_process
+from mosaic_worker.tests.learning.foreseeable import RecordingSession
+from mosaic_worker.training.session import TrainingSession
 
 CLEANRL_DEFAULTS = {
     "exp_name": "ppo_rnd_envpool",
@@ -85,19 +100,22 @@ CPU = torch.device("cpu")
 PLAYS = "ppo_rnd_envpool plays Atari games, and"
 
 
+FOLDED = folded_shape(4, 84)
+
+
 def some_pictures(*shape: int, seed: int = 0) -> Any:
-    return np.random.default_rng(seed).integers(256, size=(*shape, *rnd.FOLDED), dtype=np.uint8)
+    return np.random.default_rng(seed).integers(256, size=(*shape, *FOLDED), dtype=np.uint8)
 
 
-def a_normaliser(envs: int = 2) -> rnd.Normaliser:
-    normaliser = rnd.Normaliser(envs, 0.99, CPU)
-    normaliser.pictures.update(some_pictures(50, seed=9)[..., -rnd.FRAME_CHANNELS :])
+def a_normaliser(envs: int = 2) -> CuriosityScale:
+    normaliser = CuriosityScale(envs, 84, 0.99, CPU)
+    normaliser.pictures.update(some_pictures(50, seed=9)[..., -FRAME_CHANNELS:])
     return normaliser
 
 
-def some_batch(rows: int = 10) -> rnd.Batch:
+def some_batch(rows: int = 10) -> CuriousBatch:
     torch.manual_seed(3)
-    return rnd.Batch(
+    return CuriousBatch(
         envs=2,
         real=torch.arange(rows),
         observations=torch.from_numpy(some_pictures(rows + 2)),
@@ -165,7 +183,7 @@ def hide(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
     monkeypatch.setitem(sys.modules, module, None)
 
 
-def test_envpool_that_is_asked_for_and_missing_is_told_with_the_install_command(
+def test_envpool_that_is_asked_for_and_missing_is_an_error_with_the_install_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hide(monkeypatch, "envpool")
@@ -194,7 +212,7 @@ def test_with_envpool_it_plays_unless_the_emulator_is_asked_for() -> None:
 
 
 def test_the_step_after_an_end_only_resets_in_envpool() -> None:
-    """Its action does not matter, it pays nothing, and it is told apart."""
+    """Its action does not matter, it pays nothing, and it is marked."""
     games = [EnvPoolGames("Breakout-v5", 3, 5, sticky=0.0) for _ in range(2)]
     random = np.random.default_rng(1)
     ends = resets = 0
@@ -238,7 +256,7 @@ def test_names_of_envpool_are_atari_games_only() -> None:
 
 def test_moments_merged_batch_by_batch_are_those_of_everything() -> None:
     values = np.random.default_rng(0).normal(3, 2, size=(500, 4))
-    moments = rnd.Moments((4,))
+    moments = Moments((4,))
     for part in np.array_split(values, [7, 8, 200]):
         moments.update(part)
     assert moments.count == pytest.approx(500, abs=1e-3)
@@ -247,10 +265,10 @@ def test_moments_merged_batch_by_batch_are_those_of_everything() -> None:
 
 
 def test_pictures_are_whitened_and_cut_at_five_standard_deviations() -> None:
-    normaliser = rnd.Normaliser(1, 0.99, CPU)
+    normaliser = CuriosityScale(1, 84, 0.99, CPU)
     seen = some_pictures(200)[..., -16:].astype(np.int64) // 4
     normaliser.pictures.update(seen)
-    pictures = torch.zeros(2, *rnd.FOLDED, dtype=torch.uint8)
+    pictures = torch.zeros(2, *FOLDED, dtype=torch.uint8)
     pictures[1] = 255
     found = normaliser.normalised(pictures)
     expected = (0 - seen.mean(axis=0)) / seen.std(axis=0)
@@ -260,7 +278,7 @@ def test_pictures_are_whitened_and_cut_at_five_standard_deviations() -> None:
 
 def test_curiosity_is_divided_by_the_spread_of_its_discounted_sum_along_time() -> None:
     random = np.random.default_rng(2)
-    normaliser = rnd.Normaliser(3, 0.9, CPU)
+    normaliser = CuriosityScale(3, 84, 0.9, CPU)
     never = np.zeros((5, 3), dtype=bool)
     first, second = random.random((2, 5, 3)).astype(np.float32)
     normaliser.scaled(first, never)
@@ -273,7 +291,7 @@ def test_curiosity_is_divided_by_the_spread_of_its_discounted_sum_along_time() -
 
 
 def test_a_row_that_resets_leaves_the_discounted_sum_alone() -> None:
-    normaliser = rnd.Normaliser(1, 0.5, CPU)
+    normaliser = CuriosityScale(1, 84, 0.5, CPU)
     resets = np.array([[False], [True], [False]])
     normaliser.scaled(np.array([[4.0], [0.0], [1.0]], dtype=np.float32), resets)
     assert normaliser.running.tolist() == [4.0 * 0.5 + 1]
@@ -300,9 +318,9 @@ def test_estimates_with_rows_that_reset_are_those_without_them() -> None:
         resets[step] = ends[step - 1]
     ends[-1] = False
     never = np.zeros_like(ends)
-    ext = rnd.advantages_of(rewards, values, next_values, ends, never, resets, 0.9, 0.8)
-    beyond = rnd.past_resets(next_values, resets)
-    int_ = rnd.advantages_of(rewards, values, beyond, never, never, resets, 0.9, 0.8)
+    ext = advantages_of(rewards, values, next_values, ends, never, 0.9, 0.8, resets)
+    beyond = past_resets(next_values, resets)
+    int_ = advantages_of(rewards, values, beyond, never, never, 0.9, 0.8, resets)
     assert resets.sum() > 4
     for env in range(envs):
         plain_rewards, plain_values, plain_ends = (
@@ -323,15 +341,15 @@ def test_curiosity_goes_on_over_the_end_of_an_episode_and_the_games_rewards_do_n
     nothing = np.zeros((3, 1), dtype=np.float32)
     ends = np.array([[False], [True], [False]])
     never = np.zeros_like(ends)
-    episodic = rnd.advantages_of(rewards, nothing, nothing, ends, never, never, 0.5, 1.0)
-    ongoing = rnd.advantages_of(rewards, nothing, nothing, never, never, never, 0.5, 1.0)
+    episodic = advantages_of(rewards, nothing, nothing, ends, never, 0.5, 1.0, never)
+    ongoing = advantages_of(rewards, nothing, nothing, never, never, 0.5, 1.0, never)
     assert episodic[:, 0].tolist() == [0, 0, 1]
     assert ongoing[:, 0].tolist() == [0.25, 0.5, 1]
 
 
-def a_rollout(steps: int = 6, envs: int = 2) -> rnd.Rollout:
+def a_rollout(steps: int = 6, envs: int = 2) -> CuriousRollout:
     random = np.random.default_rng(4)
-    rollout = rnd.Rollout(steps, envs)
+    rollout = CuriousRollout(steps, envs, FOLDED)
     rollout.observations[:] = some_pictures(steps + 1, envs)
     rollout.values[:] = random.normal(size=rollout.values.shape)
     rollout.rewards[:] = random.normal(size=rollout.rewards.shape)
@@ -342,22 +360,21 @@ def a_rollout(steps: int = 6, envs: int = 2) -> rnd.Rollout:
 def test_rows_that_reset_are_left_out_of_what_is_learned() -> None:
     rollout = a_rollout()
     rollout.terminated[2, 1] = rollout.resets[3, 1] = True
-    batch = rnd.batch_of(rollout, rollout.curiosity, rnd.Args(), CPU)
+    batch = curious_batch_of(rollout, rollout.curiosity, rnd.Args(), CPU)
     assert batch.actions[batch.real].tolist() == [0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11]
     assert np.array_equal(batch.observations[8], rollout.observations[4, 0])
     assert np.array_equal(batch.next_pictures(torch.tensor([8]))[0], rollout.observations[5, 0, ..., -16:])
     learner = rnd.Learner(rnd.Agent(12), rnd.Curiosity(), a_normaliser(), rnd.Args(update_epochs=1))
-    session: Any = RecordingSession()
     rollout.actions[3, 1] = 10**9  # would not fit if it were ever looked at
-    batch = rnd.batch_of(rollout, rollout.curiosity, rnd.Args(), CPU)
-    assert "losses/fwd_loss" in learner.update(batch, session, 12) and learner.steps == 4
+    batch = curious_batch_of(rollout, rollout.curiosity, rnd.Args(), CPU)
+    assert "losses/fwd_loss" in learner.update(batch) and learner.adam.steps == 4
 
 
 def test_both_advantages_are_weighed_and_added() -> None:
     rollout = a_rollout()
     curiosity = np.abs(rollout.rewards) + 1
     both, ext, int_ = (
-        rnd.batch_of(rollout, curiosity, rnd.Args(ext_coef=e, int_coef=i), CPU).advantages
+        curious_batch_of(rollout, curiosity, rnd.Args(ext_coef=e, int_coef=i), CPU).advantages
         for e, i in ((2.0, 3.0), (1.0, 0.0), (0.0, 1.0))
     )
     torch.testing.assert_close(both, 2 * ext + 3 * int_, rtol=1e-4, atol=1e-5)
@@ -368,7 +385,7 @@ def test_a_game_cut_off_by_the_time_limit_is_worth_the_value_of_its_last_picture
     rollout.truncated[2, 0] = True
     rollout.cut_off.append((2, 0, 7.0))
     args = rnd.Args()
-    batch = rnd.batch_of(rollout, rollout.curiosity, args, CPU)
+    batch = curious_batch_of(rollout, rollout.curiosity, args, CPU)
     assert batch.ext_returns[4].item() == pytest.approx(float(rollout.rewards[2, 0]) + args.gamma * 7, abs=1e-4)
 
 
@@ -386,7 +403,12 @@ def unfolded(pictures: torch.Tensor) -> torch.Tensor:
 
 
 def textbook_loss(
-    agent: rnd.Agent, curiosity: rnd.Curiosity, batch: rnd.Batch, learned: torch.Tensor, args: rnd.Args, pictures: Any
+    agent: rnd.Agent,
+    curiosity: rnd.Curiosity,
+    batch: CuriousBatch,
+    learned: torch.Tensor,
+    args: rnd.Args,
+    pictures: Any,
 ) -> Any:
     hidden = agent.network(unfolded(batch.observations[:-2]) / 255)
     policy = Categorical(logits=agent.actor(hidden))
@@ -444,7 +466,7 @@ def test_what_is_seen_often_becomes_dull_and_the_random_network_stays_as_it_was(
     assert all(map(torch.equal, fixed, curiosity.target.parameters()))
     with torch.no_grad():
         seen = curiosity.errors(normaliser.normalised(batch.next_pictures(batch.real))).mean()
-        other = torch.zeros(16, *rnd.FOLDED, dtype=torch.uint8)
+        other = torch.zeros(16, *FOLDED, dtype=torch.uint8)
         assert curiosity.errors(normaliser.normalised(other)).mean() > 2 * seen
 
 
@@ -454,9 +476,9 @@ def test_what_is_seen_often_becomes_dull_and_the_random_network_stays_as_it_was(
 def test_curiosity_is_the_error_on_the_picture_that_a_step_leads_to_and_none_for_a_reset() -> None:
     args = rnd.Args(num_envs=2, num_steps=60)
     session: Any = RecordingSession()
-    collector = rnd.Collector(EnvPoolGames("Breakout-v5", 2, 1, sticky=0.0), session, args, CPU)
     agent, curiosity, normaliser = rnd.Agent(4), rnd.Curiosity(), a_normaliser()
-    rollout = collector.collect(agent, curiosity, normaliser)
+    games = EnvPoolGames("Breakout-v5", 2, 1, sticky=0.0)
+    rollout = CuriousCollector(games, session, agent, curiosity, normaliser, args, CPU).collect()
     assert rollout is not None and rollout.resets.any()
     assert not rollout.curiosity[rollout.resets].any() and (rollout.curiosity[~rollout.resets] > 0).all()
     with torch.no_grad():
@@ -536,7 +558,7 @@ def test_with_envpool_a_resumed_run_begins_new_episodes_says_so_and_keeps_all_el
     before = checkpoints.load(stopped)
     tensors, state = restored
     assert before.manifest.step == 32
-    assert differing(before.tensors, tensors) == []
+    assert differing(before.tensors, of_this_process(tensors)) == []
     assert state == before.manifest.state
     assert checkpoints.read_manifest(checkpoints_of(tmp_path / "rest")[-1]).step == 96
     assert run_main(rnd, monkeypatch, tmp_path / "more", "--resume", str(stopped), "--num-envs", "3") == 2
@@ -578,8 +600,8 @@ def test_a_warm_start_takes_all_networks_over_and_nothing_else(tmp_path: Path, m
 def test_a_loss_that_is_not_finite_fails_the_run_with_advice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    original = rnd.past_resets
-    monkeypatch.setattr(rnd, "past_resets", lambda *arguments: original(*arguments) * np.nan)
+    original = curiosity_module.past_resets
+    monkeypatch.setattr(curiosity_module, "past_resets", lambda *arguments: original(*arguments) * np.nan)
     assert run_main(rnd, monkeypatch, tmp_path, *SMALL, "--total-timesteps", "64") == 1
     assert "a lower --learning-rate may help" in capsys.readouterr().err
     assert checkpoints_of(tmp_path) == []

@@ -8,18 +8,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
 from torch.distributions import Categorical
 
-from cleanrl_worker import checkpoints
 from cleanrl_worker.cleanrl import ppo
-from cleanrl_worker.session import TrainingSession
-from cleanrl_worker.training_state import TrainingState
+from cleanrl_worker.tests import script_tools
+from cleanrl_worker.tests.script_tools import checkpoints_of, differing, logged_rows, newest_tensors, only_run
+from mosaic_worker.learning.adam import FlatAdam
+from mosaic_worker.learning.fast_acting import SoftmaxActor
+from mosaic_worker.learning.rollouts import Batch, Rollout, RolloutCollector, evaluate
+from mosaic_worker.state import checkpoints
+from mosaic_worker.state.training_state import TrainingState
+from mosaic_worker.tests.learning.foreseeable import Metronome, RecordingSession
 
 CLEANRL_DEFAULTS = {
     "exp_name": "ppo",
@@ -61,72 +64,32 @@ UPDATE_TAGS = {
 }
 
 
-class Metronome(gym.Env[Any, Any]):
-    """Observes [number of the episode, steps in it]; ends at `end_at` for good, is cut off after `cut_at`."""
+class Tick(Metronome):
+    """Every step is worth 1."""
 
-    observation_space = gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)
-    action_space = gym.spaces.Discrete(2, start=5)
-
-    def __init__(self, end_at: int = 10**9, cut_at: int = 10**9) -> None:
-        self.end_at, self.cut_at = end_at, cut_at
-        self.episode, self.steps = -1, 0
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        self.episode, self.steps = self.episode + 1, 0
-        return self._observe(), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        assert action in (5, 6)
-        self.steps += 1
-        return self._observe(), 1.0, self.steps == self.end_at, self.steps == self.cut_at, {}
-
-    def _observe(self) -> Any:
-        return np.array([self.episode, self.steps], dtype=np.float32)
+    def reward_of(self, action: Any) -> float:
+        return 1.0
 
 
-class RecordingSession:
-    """Stands for a session that is asked nothing."""
-
-    stop_requested = False
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[int, dict[str, float]]] = []
-
-    def safe_point(self, step: int) -> None:
-        """Nothing is asked."""
-
-    def scalars(self, step: int, values: dict[str, float]) -> None:
-        self.rows.append((step, dict(values)))
-
-
-def collector_of(envs: Any, seed: int = 1) -> tuple[Any, RecordingSession]:
+def collector_of(envs: Any, agent: ppo.Agent, seed: int = 1) -> tuple[RolloutCollector, RecordingSession]:
     session: Any = RecordingSession()
-    return ppo.Collector(envs, session, seed), session
+    space: Any = envs.single_action_space
+    actor = SoftmaxActor(agent.actor, int(space.n), int(space.start))
+    return RolloutCollector(envs, session, actor, seed), session
+
+
+def collected(collector: RolloutCollector, steps: int) -> Rollout:
+    rollout = collector.collect(steps)
+    assert rollout is not None
+    return rollout
 
 
 def metronomes(count: int = 1, **limits: int) -> Any:
-    return SyncVectorEnv([lambda: Metronome(**limits)] * count, copy=False, autoreset_mode=AutoresetMode.SAME_STEP)
+    return SyncVectorEnv([lambda: Tick(**limits)] * count, copy=False, autoreset_mode=AutoresetMode.SAME_STEP)
 
 
 def run_main(monkeypatch: pytest.MonkeyPatch, directory: Path, *flags: str) -> int:
-    monkeypatch.chdir(directory)
-    monkeypatch.setattr(sys, "argv", ["ppo.py", *flags])
-    return ppo.main()
-
-
-def only_run(directory: Path) -> Path:
-    (run,) = (directory / "runs").iterdir()
-    return run
-
-
-def logged_rows(run_dir: Path) -> list[tuple[int, dict[str, float]]]:
-    (file,) = run_dir.glob("events.out.tfevents.*")
-    rows = [
-        (event.step, {value.tag: value.simple_value for value in event.summary.value})
-        for event in LegacyEventFileLoader(str(file)).Load()
-    ]
-    return [(step, values) for step, values in rows if EPISODE_TAGS & values.keys() or UPDATE_TAGS & values.keys()]
+    return script_tools.run_main(ppo, monkeypatch, directory, *flags)
 
 
 # --- the flags ---------------------------------------------------------------------------------------------
@@ -188,67 +151,12 @@ def test_cuda_without_a_device_is_refused(
     assert "PyTorch finds no CUDA device" in capsys.readouterr().err
 
 
-# --- advantages --------------------------------------------------------------------------------------------
-
-
-def column(*numbers: float) -> Any:
-    return np.array(numbers, dtype=np.float32).reshape(-1, 1)
-
-
-def flags_at(steps: int, *at: int) -> Any:
-    marks = np.zeros((steps, 1), dtype=bool)
-    marks[list(at)] = True
-    return marks
-
-
-def advantages(terminated: Any, truncated: Any, gamma: float = 0.5, gae_lambda: float = 0.5) -> list[float]:
-    rewards, values, next_values = column(1, 2, 4), column(10, 20, 30), column(20, 80, 40)
-    found = ppo.advantages_of(rewards, values, next_values, terminated, truncated, gamma, gae_lambda)
-    return [float(number) for number in found[:, 0]]
-
-
-def test_without_an_end_the_advantages_add_up_to_the_value_after_the_last_step() -> None:
-    errors = (1 + 0.5 * 20 - 10, 2 + 0.5 * 80 - 20, 4 + 0.5 * 40 - 30)
-    last = errors[2]
-    middle = errors[1] + 0.25 * last
-    assert advantages(flags_at(3), flags_at(3)) == [errors[0] + 0.25 * middle, middle, last]
-
-
-def test_a_terminated_step_is_worth_its_reward_alone() -> None:
-    _, middle, last = advantages(flags_at(3, 1), flags_at(3))
-    assert middle == 2 - 20
-    assert last == 4 + 0.5 * 40 - 30
-
-
-def test_a_truncated_step_is_worth_the_value_of_the_state_it_was_cut_off_in() -> None:
-    first, middle, _ = advantages(flags_at(3), flags_at(3, 1))
-    assert middle == 2 + 0.5 * 80 - 20
-    assert first == (1 + 0.5 * 20 - 10) + 0.25 * middle
-
-
-def test_an_end_that_is_both_counts_as_terminated() -> None:
-    assert advantages(flags_at(3, 1), flags_at(3, 1)) == advantages(flags_at(3, 1), flags_at(3))
-
-
-def test_with_lambda_one_advantages_are_discounted_returns_minus_values() -> None:
-    random = np.random.default_rng(0)
-    rewards, values = random.normal(size=(2, 6, 3)).astype(np.float32)
-    after = random.normal(size=3).astype(np.float32)
-    never = np.zeros((6, 3), dtype=bool)
-    next_values = np.vstack([values[1:], after])
-    found = ppo.advantages_of(rewards, values, next_values, never, never, 0.9, 1.0)
-    for step in range(6):
-        discounts = 0.9 ** np.arange(6 - step)
-        expected = discounts @ rewards[step:] + 0.9 ** (6 - step) * after - values[step]
-        np.testing.assert_allclose(found[step], expected, rtol=1e-5, atol=1e-6)
-
-
 # --- the rollout -------------------------------------------------------------------------------------------
 
 
 def test_a_rollout_holds_real_transitions_across_the_end_of_an_episode() -> None:
-    collector, session = collector_of(metronomes(cut_at=3))
-    rollout = collector.collect(ppo.Agent(2, 2), 5)
+    collector, session = collector_of(metronomes(cut_at=3), ppo.Agent(2, 2))
+    rollout = collected(collector, 5)
     assert rollout.observations[:, 0].tolist() == [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]
     assert rollout.rewards[:, 0].tolist() == [1] * 5
     assert np.flatnonzero(rollout.truncated[:, 0]).tolist() == [2]
@@ -259,21 +167,48 @@ def test_a_rollout_holds_real_transitions_across_the_end_of_an_episode() -> None
 
 
 def test_an_episode_goes_on_from_one_rollout_to_the_next() -> None:
-    collector, session = collector_of(metronomes(count=2, end_at=4))
-    agent = ppo.Agent(2, 2)
-    collector.collect(agent, 3)
-    rollout = collector.collect(agent, 3)
+    collector, session = collector_of(metronomes(count=2, end_at=4), ppo.Agent(2, 2))
+    collector.collect(3)
+    rollout = collected(collector, 3)
     assert rollout.observations[0].tolist() == [[0, 3], [0, 3]]
     assert rollout.terminated[0].all() and rollout.cut_off == []
     assert session.rows == [(8, {"charts/episodic_return": 4.0, "charts/episodic_length": 4})] * 2
+
+
+class StoppingSession(RecordingSession):
+    """Asks for a stop at one step."""
+
+    stop_at = 6
+
+    def safe_point(self, step: int) -> None:
+        self.stop_requested = step == self.stop_at
+
+
+@pytest.mark.parametrize("steps", [2, 3, 4, 9])
+def test_an_open_rollout_follows_an_end_that_moved_and_loses_nothing_of_what_is_done(steps: int) -> None:
+    collectors = []
+    for _ in range(2):
+        agent = ppo.Agent(2, 2)
+        with torch.no_grad():
+            for parameter in agent.parameters():
+                parameter.fill_(0.1)
+        collectors.append(collector_of(metronomes(count=2, cut_at=2), agent)[0])
+    stopped, whole = collectors
+    stopped.session = StoppingSession()  # type: ignore[assignment]
+    assert stopped.collect(5) is None and stopped.rollout.filled == 3 and stopped.steps_done == 0
+    stopped.session.stop_at = -1  # type: ignore[attr-defined]
+    found, expected = collected(stopped, steps), collected(whole, max(3, steps))
+    for part in Rollout.PARTS:
+        np.testing.assert_equal(getattr(found, part), getattr(expected, part))
+    assert stopped.steps_done == max(3, steps) and stopped.observation.tolist() == whole.observation.tolist()
 
 
 def test_the_value_of_the_last_state_reaches_only_the_step_that_was_cut_off() -> None:
     agent, args = ppo.Agent(2, 2), ppo.Args()
     results = {}
     for limits in ({"cut_at": 3}, {"end_at": 3}):
-        rollout = collector_of(metronomes(**limits))[0].collect(agent, 4)
-        results[next(iter(limits))] = ppo.evaluate(agent, rollout, args, torch.device("cpu"))
+        rollout = collected(collector_of(metronomes(**limits), agent)[0], 4)
+        results[next(iter(limits))] = evaluate(rollout, agent.critic, agent.log_probs, args, torch.device("cpu"))
     cut, ended = results["cut_at"], results["end_at"]
     with torch.no_grad():
         last_value = agent.critic(torch.tensor([[0.0, 3.0]])).item()
@@ -287,19 +222,8 @@ def test_actions_are_drawn_from_the_softmax_of_the_actor() -> None:
     with torch.no_grad():
         last.weight.zero_()
         last.bias.copy_(torch.tensor([0.2, 0.8]).log())
-    rollout = collector_of(metronomes(count=4))[0].collect(agent, 5000)
+    rollout = collected(collector_of(metronomes(count=4), agent)[0], 5000)
     assert rollout.actions.mean() == pytest.approx(0.8, abs=0.01)
-
-
-def test_acting_in_numpy_follows_the_parameters_without_copying_them() -> None:
-    agent = ppo.Agent(2, 2)
-    before = agent.actor_arrays()
-    ppo.Learner(agent, ppo.Args())
-    after = agent.actor_arrays()
-    first: Any = agent.actor[0]
-    with torch.no_grad():
-        first.weight.fill_(7)
-    assert (after[0][0] == 7).all() and not (before[0][0] == 7).all()
 
 
 def test_cartpole_is_cut_off_at_500_steps() -> None:
@@ -313,8 +237,8 @@ def test_cartpole_is_cut_off_at_500_steps() -> None:
         first[0] = torch.tensor([0.02, 0.05, 1.0, 0.4])
         second[0, 0] = 1
         last[:, 0] = torch.tensor([-1e6, 1e6])
-    collector, session = collector_of(ppo.make_envs(ppo.Args(num_envs=3)))
-    rollout = collector.collect(agent, 1001)
+    collector, session = collector_of(ppo.make_envs(ppo.Args(num_envs=3)), agent)
+    rollout = collected(collector, 1001)
     ends = [(length, length) for length in (500, 500)] * 3
     assert [tuple(values.values()) for _, values in session.rows] == ends
     assert rollout.truncated.sum() == len(rollout.cut_off) == 6 and not rollout.terminated.any()
@@ -325,9 +249,9 @@ def test_cartpole_is_cut_off_at_500_steps() -> None:
 # --- the update --------------------------------------------------------------------------------------------
 
 
-def some_batch(rows: int = 40) -> ppo.Batch:
+def some_batch(rows: int = 40) -> Batch:
     torch.manual_seed(3)
-    return ppo.Batch(
+    return Batch(
         observations=torch.randn(rows, 4),
         actions=torch.randint(0, 3, (rows,)),
         log_probs=-torch.rand(rows) * 2,
@@ -337,7 +261,7 @@ def some_batch(rows: int = 40) -> ppo.Batch:
     )
 
 
-def textbook_loss(agent: ppo.Agent, batch: ppo.Batch, args: ppo.Args) -> Any:
+def textbook_loss(agent: ppo.Agent, batch: Batch, args: ppo.Args) -> Any:
     policy = Categorical(logits=agent.actor(batch.observations))
     ratio = (policy.log_prob(batch.actions) - batch.log_probs).exp()
     advantage = batch.advantages
@@ -361,7 +285,7 @@ def test_gradient_steps_equal_torch_adam_on_the_textbook_loss(norm_adv: bool, cl
     ours = ppo.Agent(4, 3)
     reference = ppo.Agent(4, 3)
     reference.load_state_dict(ours.state_dict())
-    learner = ppo.Learner(ours, args)
+    adam = FlatAdam(ours.parameters(), args.learning_rate, epsilon=1e-5)
     optimizer = torch.optim.Adam(reference.parameters(), lr=1e-2, eps=1e-5)
     batch = some_batch()
     for _ in range(5):
@@ -370,33 +294,36 @@ def test_gradient_steps_equal_torch_adam_on_the_textbook_loss(norm_adv: bool, cl
         loss.backward()
         torch.nn.utils.clip_grad_norm_(reference.parameters(), args.max_grad_norm)
         optimizer.step()
-        assert learner.step(batch).total.item() == pytest.approx(loss.item(), rel=1e-4, abs=1e-6)
+        found = ppo.losses_of(ours, batch, args).total
+        adam.minimise(found, args.max_grad_norm)
+        assert found.item() == pytest.approx(loss.item(), rel=1e-4, abs=1e-6)
     for mine, theirs in zip(ours.parameters(), reference.parameters(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-5)
 
 
 def test_minibatches_cover_every_row_once_even_when_the_sizes_do_not_divide() -> None:
     batch = some_batch(rows=10)
-    parts = batch.shuffled(torch.randperm(10)).parts(4)
+    parts = batch.minibatches(4)
     assert sorted(len(part) for part in parts) == [2, 2, 3, 3]
     rows = torch.cat([part.observations for part in parts])
     assert sorted(rows[:, 0].tolist()) == sorted(batch.observations[:, 0].tolist())
 
 
 def test_a_minibatch_of_one_row_does_not_spoil_the_network() -> None:
-    agent = ppo.Agent(4, 3)
-    ppo.Learner(agent, ppo.Args()).step(some_batch(rows=1))
+    agent, args = ppo.Agent(4, 3), ppo.Args()
+    adam = FlatAdam(agent.parameters(), args.learning_rate)
+    adam.minimise(ppo.losses_of(agent, some_batch(rows=1), args).total, args.max_grad_norm)
     assert all(parameter.isfinite().all() for parameter in agent.parameters())
 
 
 def test_passes_over_a_rollout_end_once_the_policy_moved_as_far_as_allowed() -> None:
     args = ppo.Args(num_envs=1, num_steps=40, target_kl=1e-12)
-    learner = ppo.Learner(ppo.Agent(4, 3), args)
-    learner.update(some_batch())
-    assert learner.steps == args.num_minibatches
-    learner.args = dataclasses.replace(args, target_kl=None)
-    learner.update(some_batch())
-    assert learner.steps == args.num_minibatches * (1 + args.update_epochs)
+    agent = ppo.Agent(4, 3)
+    adam = FlatAdam(agent.parameters(), args.learning_rate)
+    ppo.improve(agent, adam, some_batch(), args)
+    assert adam.steps == args.num_minibatches
+    ppo.improve(agent, adam, some_batch(), dataclasses.replace(args, target_kl=None))
+    assert adam.steps == args.num_minibatches * (1 + args.update_epochs)
 
 
 # --- the script --------------------------------------------------------------------------------------------
@@ -404,7 +331,7 @@ def test_passes_over_a_rollout_end_once_the_policy_moved_as_far_as_allowed() -> 
 
 def test_ppo_learns_cartpole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run_main(monkeypatch, tmp_path, "--total-timesteps", "40000", "--seed", "4") == 0
-    rows = logged_rows(only_run(tmp_path))
+    rows = logged_rows(tmp_path)
     returns = [values["charts/episodic_return"] for _, values in rows if EPISODE_TAGS & values.keys()]
     assert np.mean(returns[:20]) < 50
     assert np.mean(returns[-20:]) >= 150
@@ -415,7 +342,7 @@ def test_every_episode_and_every_update_is_logged_under_cleanrl_tags(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run_main(monkeypatch, tmp_path, "--total-timesteps", "2048") == 0
-    rows = logged_rows(only_run(tmp_path))
+    rows = logged_rows(tmp_path)
     updates = [(step, values) for step, values in rows if "charts/SPS" in values]
     episodes = [values for _, values in rows if EPISODE_TAGS & values.keys()]
     assert [step for step, _ in updates] == [512, 1024, 1536, 2048]
@@ -435,7 +362,7 @@ def test_the_same_seed_gives_the_same_parameters_to_the_last_bit(
         directory = tmp_path / str(number)
         directory.mkdir()
         assert run_main(monkeypatch, directory, "--total-timesteps", "3000", "--seed", str(seed)) == 0
-        (path,) = checkpoints.list_checkpoints(only_run(directory) / "checkpoints")
+        (path,) = checkpoints_of(directory)
         found.append(checkpoints.load(path).tensors)
     first, again, other = found
     assert all(torch.equal(first[name], again[name]) for name in first)
@@ -446,7 +373,7 @@ def test_checkpoints_come_at_the_interval_and_at_the_end(tmp_path: Path, monkeyp
     shape = ["--num-envs", "3", "--num-steps", "50", "--num-minibatches", "7"]
     flags = ["--total-timesteps", "1000", "--checkpoint-every", "400", *shape]
     assert run_main(monkeypatch, tmp_path, *flags) == 0
-    paths = checkpoints.list_checkpoints(only_run(tmp_path) / "checkpoints")
+    paths = checkpoints_of(tmp_path)
     manifests = [checkpoints.load(path).manifest for path in paths]
     assert [manifest.step for manifest in manifests] == [450, 900, 1002]
     last = manifests[-1]
@@ -463,11 +390,7 @@ def test_a_loss_that_is_not_finite_fails_the_run_with_advice_and_without_a_check
 ) -> None:
     assert run_main(monkeypatch, tmp_path, "--total-timesteps", "2048", "--learning-rate", "1e30") == 1
     assert "a lower --learning-rate may help" in capsys.readouterr().err
-    assert checkpoints.list_checkpoints(only_run(tmp_path) / "checkpoints") == []
-
-
-def newest_tensors(folder: Path) -> dict[str, torch.Tensor]:
-    return checkpoints.load(checkpoints.list_checkpoints(only_run(folder) / "checkpoints")[-1]).tensors
+    assert checkpoints_of(tmp_path) == []
 
 
 RESUME_FLAGS = ["--total-timesteps", "3000", "--num-steps", "50", "--seed", "7", "--checkpoint-every", "0"]
@@ -477,32 +400,17 @@ RESUME_FLAGS = ["--total-timesteps", "3000", "--num-steps", "50", "--seed", "7",
 def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: int
 ) -> None:
-    whole, half, rest = (tmp_path / name for name in ("whole", "half", "rest"))
-    for folder in (whole, half, rest):
-        folder.mkdir()
-    assert run_main(monkeypatch, whole, *RESUME_FLAGS) == 0
-    with monkeypatch.context() as patch:
-        original = TrainingSession.safe_point
-
-        def stopping(session: TrainingSession, step: int) -> None:
-            session.stop_requested = session.stop_requested or step >= stop_at
-            original(session, step)
-
-        patch.setattr(TrainingSession, "safe_point", stopping)
-        assert run_main(patch, half, *RESUME_FLAGS) == 0
-    (stopped,) = checkpoints.list_checkpoints(only_run(half) / "checkpoints")
-    assert checkpoints.read_manifest(stopped).step == stop_at
-    assert run_main(monkeypatch, rest, "--resume", str(stopped)) == 0
-    expected, found = newest_tensors(whole), newest_tensors(rest)
-    assert expected.keys() == found.keys()
-    assert [name for name in expected if not torch.equal(expected[name], found[name])] == []
+    assert run_main(monkeypatch, tmp_path / "whole", *RESUME_FLAGS) == 0
+    stopped = script_tools.run_until(stop_at, ppo, monkeypatch, tmp_path / "half", *RESUME_FLAGS)
+    assert run_main(monkeypatch, tmp_path / "rest", "--resume", str(stopped)) == 0
+    assert differing(newest_tensors(tmp_path / "whole"), newest_tensors(tmp_path / "rest")) == []
 
 
 def test_a_checkpoint_of_another_environment_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_main(monkeypatch, tmp_path, "--total-timesteps", "200", "--num-steps", "25") == 0
-    (path,) = checkpoints.list_checkpoints(only_run(tmp_path) / "checkpoints")
+    (path,) = checkpoints_of(tmp_path)
     assert run_main(monkeypatch, tmp_path, "--env-id", "Acrobot-v1", "--warm-start", str(path)) == 2
     assert "its environment is CartPole-v1, this run's is Acrobot-v1" in capsys.readouterr().err
 

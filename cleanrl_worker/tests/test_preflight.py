@@ -62,7 +62,7 @@ def hide(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
         monkeypatch.setitem(sys.modules, module, None)
 
 
-def test_spaces_are_told() -> None:
+def test_spaces_are_reported() -> None:
     found = describe_environment("CartPole-v1")
     assert found["action_space"] == "Discrete(2)"
     assert found["action_kind"] == "discrete"
@@ -96,7 +96,7 @@ def test_an_environment_that_breaks_while_it_is_made_is_one_sentence(registered:
     assert refusal(env_id) == "Broken-v0 cannot be made here: ZeroDivisionError: the physics fell apart"
 
 
-def test_what_an_environment_prints_stays_out_of_our_answer(
+def test_what_an_environment_prints_stays_out_of_the_answer(
     registered: Callable[[str, Any], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = describe_environment(registered("Noisy-v0", Noisy))

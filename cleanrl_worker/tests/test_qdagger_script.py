@@ -16,12 +16,11 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Categorical, kl_divergence
 
-from cleanrl_worker import checkpoints
+from cleanrl_worker import teachers
 from cleanrl_worker.cleanrl import dqn, ppo
 from cleanrl_worker.cleanrl import qdagger_dqn_atari_impalacnn as qdagger
-from cleanrl_worker.session import TrainingSession, UsageError
+from cleanrl_worker.teaching_tasks import AtariTask, GymTask, Step, make_task
 from cleanrl_worker.tests.script_tools import (
-    Metronome,
     checkpoints_of,
     differing,
     logged_rows,
@@ -31,6 +30,14 @@ from cleanrl_worker.tests.script_tools import (
     run_main,
     run_until,
 )
+from mosaic_worker.learning import frame_replay, telling
+from mosaic_worker.learning.frame_replay import FrameReplayBuffer, make_frame_buffer
+from mosaic_worker.learning.pictures import as_pictures, is_picture, largest_of, picture_size
+from mosaic_worker.learning.replay_buffer import Batch
+from mosaic_worker.learning.single_player import SinglePlayer
+from mosaic_worker.state import checkpoints
+from mosaic_worker.tests.learning.foreseeable import Metronome
+from mosaic_worker.training.session import TrainingSession, UsageError
 
 CLEANRL_DEFAULTS = {
     "exp_name": "qdagger_dqn_atari_impalacnn",
@@ -261,24 +268,29 @@ def nature_cnn(actions: int) -> nn.Sequential:
     )
 
 
+def recognised(tensors: dict[str, Tensor], space: gym.spaces.Box, actions: int) -> nn.Module:
+    own = qdagger.QNetwork(space.shape, actions, largest_of(space))
+    return teachers.recognised(tensors, space, actions, own)
+
+
 def test_the_network_of_dqns_paper_is_recognised_by_its_shapes() -> None:
     original = nature_cnn(6)
     tensors = {f"network.{name}": tensor for name, tensor in original.state_dict().items()}
-    found = qdagger.recognised(dict(reversed(tensors.items())), box(4, 84, 84), 6)
+    found = recognised(dict(reversed(tensors.items())), box(4, 84, 84), 6)
     pictures = torch.randint(256, (3, 4, 84, 84), dtype=torch.uint8)
     torch.testing.assert_close(found(pictures), original(pictures.float() / 255), rtol=1e-4, atol=1e-5)
     with pytest.raises(ValueError, match="looks at 4 pictures, there are 3"):
-        qdagger.recognised(tensors, box(3, 84, 84), 6)
+        recognised(tensors, box(3, 84, 84), 6)
     with pytest.raises(ValueError, match="not made for pictures of"):
-        qdagger.recognised(tensors, box(4, 64, 64), 6)
+        recognised(tensors, box(4, 64, 64), 6)
     with pytest.raises(ValueError, match="values 6 actions, there are 4"):
-        qdagger.recognised(tensors, box(4, 84, 84), 4)
+        recognised(tensors, box(4, 84, 84), 4)
 
 
 def test_a_network_of_linear_layers_teaches_vectors_and_flattened_pictures() -> None:
     for space in (box(200, dtype=np.float32), box(10, 10, 2, dtype=np.bool_)):
         original = dqn.QNetwork(200, 3)
-        found = qdagger.recognised(dict(original.state_dict()), space, 3)
+        found = recognised(dict(original.state_dict()), space, 3)
         observations = torch.rand(5, *space.shape) > 0.5
         expected = original(observations.flatten(1).float())
         torch.testing.assert_close(found(observations), expected)
@@ -286,8 +298,8 @@ def test_a_network_of_linear_layers_teaches_vectors_and_flattened_pictures() -> 
 
 @pytest.mark.parametrize("space", [box(4, 84, 84), box(10, 10, 4, dtype=np.bool_), box(6, dtype=np.float32)])
 def test_a_student_may_teach_the_next_one(space: gym.spaces.Box) -> None:
-    original = qdagger.QNetwork(space.shape, 3, qdagger.largest_of(space))
-    found = qdagger.recognised(dict(original.state_dict()), space, 3)
+    original = qdagger.QNetwork(space.shape, 3, largest_of(space))
+    found = recognised(dict(original.state_dict()), space, 3)
     observations = torch.from_numpy(np.stack([space.sample() for _ in range(2)]))
     assert isinstance(found, qdagger.QNetwork) and torch.equal(found(observations), original(observations))
 
@@ -297,11 +309,11 @@ def test_a_student_may_teach_the_next_one(space: gym.spaces.Box) -> None:
 
 def test_pictures_may_have_their_channels_first_last_or_not_at_all() -> None:
     pictures = torch.randint(2, (2, 10, 12, 3))
-    assert qdagger.picture_size((10, 12, 3)) == (3, 10, 12) == qdagger.picture_size((3, 10, 12))
-    first = qdagger.as_pictures(pictures.permute(0, 3, 1, 2))
-    assert torch.equal(first, qdagger.as_pictures(pictures)) and first.shape == (2, 3, 10, 12)
-    assert qdagger.as_pictures(pictures[..., 0]).shape == (2, 1, 10, 12)
-    assert [qdagger.is_picture(shape) for shape in ((10, 10), (9, 10, 3), (4, 84, 84), (8,))] == [
+    assert picture_size((10, 12, 3)) == (3, 10, 12) == picture_size((3, 10, 12))
+    first = as_pictures(pictures.permute(0, 3, 1, 2))
+    assert torch.equal(first, as_pictures(pictures)) and first.shape == (2, 3, 10, 12)
+    assert as_pictures(pictures[..., 0]).shape == (2, 1, 10, 12)
+    assert [is_picture(shape) for shape in ((10, 10), (9, 10, 3), (4, 84, 84), (8,))] == [
         True,
         False,
         True,
@@ -310,9 +322,7 @@ def test_pictures_may_have_their_channels_first_last_or_not_at_all() -> None:
 
 
 def test_bytes_are_scaled_to_one_and_other_observations_are_left_alone() -> None:
-    assert [
-        qdagger.largest_of(one) for one in (box(84, 84), box(10, 10, dtype=np.bool_), box(4, dtype=np.float32))
-    ] == [
+    assert [largest_of(one) for one in (box(84, 84), box(10, 10, dtype=np.bool_), box(4, dtype=np.float32))] == [
         255,
         1,
         1,
@@ -368,17 +378,11 @@ def test_the_distillation_loss_is_the_mean_divergence_of_the_two_softmax_policie
     assert qdagger.distillation_loss(teacher, teacher, temperature).item() == pytest.approx(0, abs=1e-6)
 
 
-def test_a_target_is_the_reward_and_the_discounted_best_value_of_a_state_that_is_not_the_end() -> None:
-    next_values = torch.tensor([[1.0, 3.0], [5.0, 4.0]])
-    found = qdagger.targets_of(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 1.0]), next_values, gamma=0.5)
-    assert found.tolist() == [1 + 0.5 * 3, 2]
-
-
-def some_batch(rows: int = 16) -> qdagger.Batch:
+def some_batch(rows: int = 16) -> Batch:
     torch.manual_seed(3)
     terminated = (torch.rand(rows) < 0.3).float()
     actions = torch.randint(0, 3, (rows, 1))
-    return qdagger.Batch(torch.randn(rows, 4), torch.randn(rows, 4), actions, torch.randn(rows), terminated)
+    return Batch(torch.randn(rows, 4), torch.randn(rows, 4), actions, torch.randn(rows), terminated)
 
 
 def learner_of(args: qdagger.Args) -> tuple[qdagger.Learner, nn.Module]:
@@ -421,20 +425,24 @@ def test_a_teacher_without_weight_is_not_even_asked() -> None:
     learner.step(some_batch(), weight=0.0)
 
 
-def test_the_target_network_starts_as_the_student_and_only_moves_when_told() -> None:
+def test_the_target_network_starts_as_the_student_and_moves_only_on_request() -> None:
     learner, _ = learner_of(qdagger.Args())
-    before = learner.target_vector.clone()
-    assert torch.equal(before, learner.vector)
+    followed, target = learner.adam.vector, nn.utils.parameters_to_vector(learner.target.parameters())
+    before = target.clone()
+    assert torch.equal(before, followed)
     learner.step(some_batch(), weight=1.0)
-    assert torch.equal(before, learner.target_vector)
+    assert torch.equal(before, nn.utils.parameters_to_vector(learner.target.parameters()))
     learner.follow(0.25)
-    torch.testing.assert_close(learner.target_vector, 0.75 * before + 0.25 * learner.vector)
+    moved = nn.utils.parameters_to_vector(learner.target.parameters())
+    torch.testing.assert_close(moved, 0.75 * before + 0.25 * followed)
 
 
 def test_exploration_falls_linearly_and_then_stays() -> None:
     args = qdagger.Args(start_e=1.0, end_e=0.2)
-    assert [qdagger.exploration(args, step, 500) for step in (0, 250, 500, 900)] == pytest.approx([1.0, 0.6, 0.2, 0.2])
-    assert qdagger.exploration(args, 0, 0) == 0.2
+    assert [qdagger.share_of_random(args, step, 500) for step in (0, 250, 500, 900)] == pytest.approx(
+        [1.0, 0.6, 0.2, 0.2]
+    )
+    assert qdagger.share_of_random(args, 0, 0) == 0.2
 
 
 # --- the buffer ----------------------------------------------------------------------------------------------
@@ -443,7 +451,7 @@ def test_exploration_falls_linearly_and_then_stays() -> None:
 def test_stacks_put_together_from_single_pictures_are_those_that_were_seen() -> None:
     """Against a list of whole transitions, over several times the buffer's size."""
     space, stack = box(4, 3, 3), 4
-    buffer = qdagger.ReplayBuffer(40, space, stack, saved=True)
+    buffer = FrameReplayBuffer(40, space, stack, saved=True)
     rng = np.random.default_rng(0)
     seen: dict[tuple[bytes, bytes], tuple[int, float, float]] = {}
 
@@ -470,7 +478,7 @@ def test_stacks_put_together_from_single_pictures_are_those_that_were_seen() -> 
 
 
 def test_every_step_with_a_successor_can_be_drawn_and_no_other() -> None:
-    buffer = qdagger.ReplayBuffer(16, box(1, dtype=np.float32), 1, saved=True)
+    buffer = FrameReplayBuffer(16, box(1, dtype=np.float32), 1, saved=True)
     for step in range(5):
         buffer.add(np.array([step], dtype=np.float32), step, 0.0, False)
     drawn = buffer.sample(400, torch.device("cpu"))
@@ -482,8 +490,8 @@ def test_every_step_with_a_successor_can_be_drawn_and_no_other() -> None:
     assert set(buffer.sample(400, torch.device("cpu")).actions.flatten().tolist()) == {0, 1, 2, 3, 4}
 
 
-def filled_buffer(capacity: int, *, saved: bool = True) -> qdagger.ReplayBuffer:
-    buffer = qdagger.ReplayBuffer(capacity, box(2, dtype=np.float32), 1, saved)
+def filled_buffer(capacity: int, *, saved: bool = True) -> FrameReplayBuffer:
+    buffer = FrameReplayBuffer(capacity, box(2, dtype=np.float32), 1, saved)
     for step in range(25):
         buffer.add(np.full(2, step, dtype=np.float32), step, step / 2, False)
     return buffer
@@ -491,7 +499,7 @@ def filled_buffer(capacity: int, *, saved: bool = True) -> qdagger.ReplayBuffer:
 
 def test_the_contents_of_a_buffer_come_back_and_another_size_is_refused() -> None:
     kept = filled_buffer(20).contents
-    again = qdagger.ReplayBuffer(20, box(2, dtype=np.float32), 1, saved=True)
+    again = FrameReplayBuffer(20, box(2, dtype=np.float32), 1, saved=True)
     again.contents = kept
     assert torch.equal(again.frames, filled_buffer(20).frames)
     assert (again.position, again.filled, again.steps) == (5, 20, 25)
@@ -501,10 +509,10 @@ def test_the_contents_of_a_buffer_come_back_and_another_size_is_refused() -> Non
 
 
 def test_a_buffer_that_memory_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    task = qdagger.AtariTask("PongNoFrameskip-v4", 1, record=False)
-    monkeypatch.setattr(qdagger, "free_memory", lambda: 1e9)
+    task = AtariTask("PongNoFrameskip-v4", 1, record=False)
+    monkeypatch.setattr(frame_replay, "free_memory", lambda: 1e9)
     with pytest.raises(UsageError, match=r"1,000,000 observations takes 7.1 GB of memory, of which 1.0 GB are free"):
-        qdagger.make_buffer(qdagger.Args(), task)
+        make_frame_buffer(1_000_000, 10_000_000, task.observation_space, task.stack, saved=True)
 
 
 # --- playing -------------------------------------------------------------------------------------------------
@@ -514,9 +522,9 @@ def test_a_buffer_that_memory_cannot_hold_is_refused(monkeypatch: pytest.MonkeyP
 def test_a_transition_ends_in_the_true_last_observation_and_a_time_limit_is_no_end(
     limits: dict[str, int], terminated: int
 ) -> None:
-    task = qdagger.GymTask(Metronome(**limits), seed=1)
-    player = qdagger.Player(task, torch.device("cpu"), seed=1)
-    buffer = qdagger.ReplayBuffer(20, Metronome.observation_space, 1, saved=True)
+    task = GymTask(Metronome(**limits), seed=1)
+    player = SinglePlayer(task, torch.device("cpu"), seed=1)
+    buffer = FrameReplayBuffer(20, Metronome.observation_space, 1, saved=True)
     network = qdagger.QNetwork((2,), 2)
     steps = [player.step(network, 1.0, buffer) for _ in range(5)]
     assert buffer.frames[:7].tolist() == [[0, 0], [0, 1], [0, 2], [0, 3], [1, 0], [1, 1], [0, 0]]
@@ -527,8 +535,8 @@ def test_a_transition_ends_in_the_true_last_observation_and_a_time_limit_is_no_e
 
 
 def test_epsilon_is_the_share_of_random_actions() -> None:
-    task = qdagger.GymTask(Metronome(), seed=1)
-    player = qdagger.Player(task, torch.device("cpu"), seed=1)
+    task = GymTask(Metronome(), seed=1)
+    player = SinglePlayer(task, torch.device("cpu"), seed=1)
     network = qdagger.QNetwork((2,), 2).requires_grad_(False)
     last: Any = network.network[4]
     last.weight.zero_()
@@ -538,10 +546,10 @@ def test_epsilon_is_the_share_of_random_actions() -> None:
 
 
 def test_a_lost_life_ends_what_is_learned_from_but_not_the_game() -> None:
-    task = qdagger.AtariTask("BreakoutNoFrameskip-v4", 1, record=False)
-    player = qdagger.Player(task, torch.device("cpu"), seed=1)
-    buffer = qdagger.ReplayBuffer(4000, task.observation_space, 4, saved=True)
-    steps: list[qdagger.Step] = []
+    task = AtariTask("BreakoutNoFrameskip-v4", 1, record=False)
+    player = SinglePlayer(task, torch.device("cpu"), seed=1)
+    buffer = FrameReplayBuffer(4000, task.observation_space, 4, saved=True)
+    steps: list[Step] = []
     while not steps or steps[-1].finished is None:
         steps.append(player.step(nn.Identity(), 1.0, buffer))
     total, frames = steps[-1].finished or (0.0, 0)
@@ -591,8 +599,9 @@ def test_a_checkpoint_of_dqn_teaches(
     short = ["--total-timesteps", "300", "--learning-starts", "50", "--env-id", "Acrobot-v1"]
     assert run_main(dqn, monkeypatch, tmp_path / "dqn", *short) == 0
     (path,) = checkpoints_of(tmp_path / "dqn")
-    task = qdagger.make_task(qdagger.Args(env_id="Acrobot-v1"))
-    teacher = qdagger.find_teacher(qdagger.Args(env_id="Acrobot-v1", teacher_policy=str(path)), task)
+    args = qdagger.Args(env_id="Acrobot-v1", teacher_policy=str(path))
+    task = make_task(qdagger.ALGO, args)
+    teacher = teachers.find_teacher(qdagger.ALGO, args, task, lambda: qdagger.make_student(task))
     trained = checkpoints.load(path)
     original = dqn.load_policy(trained, dqn.Args(**trained.manifest.args))
     observations = np.random.default_rng(0).normal(size=(50, 6)).astype(np.float32)
@@ -600,7 +609,7 @@ def test_a_checkpoint_of_dqn_teaches(
     assert (best == original.act(observations, deterministic=True, random=np.random.default_rng(0))).all()
     task.close()
     capsys.readouterr()
-    qdagger.read_teacher(path, "CartPole-v1")
+    teachers.read_teacher(path, "CartPole-v1")
     assert "The teacher learned in Acrobot-v1; this run is in CartPole-v1." in capsys.readouterr().out
 
 
@@ -640,10 +649,10 @@ def test_the_same_seed_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.M
     assert "q_network.network.0.weight" in differing(first, other)
 
 
-def test_a_stage_that_takes_long_tells_how_far_it_is(
+def test_a_stage_that_takes_long_prints_how_far_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(qdagger, "SAY_EVERY", 0.0)
+    monkeypatch.setattr(telling, "SECONDS", 0.0)
     assert run_main(qdagger, monkeypatch, tmp_path, *SHORT, "--teacher-policy", cartpole_teacher(tmp_path)) == 0
     told = capsys.readouterr().out
     lines = ("Stage 1: 1 of 2 episodes.", "Stage 2: 59 of 60 steps.", "Stage 3: 7 of 40 gradient steps.")
@@ -734,7 +743,7 @@ def test_a_finished_run_can_be_resumed_with_more_steps(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize(("step", "stage"), [(30, 1), (80, 2), (190, 4)])
-def test_a_run_resumed_without_its_buffer_fills_it_anew(
+def test_a_run_resumed_without_its_buffer_fills_an_empty_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], step: int, stage: int
 ) -> None:
     flags = [*SHORT, "--teacher-policy", cartpole_teacher(tmp_path), "--no-save-buffer"]
@@ -769,7 +778,7 @@ def test_an_environment_that_cannot_be_put_back_begins_a_new_episode(
     assert "it begins a new one" in capsys.readouterr().out
 
 
-def test_checkpoints_come_at_the_interval_in_every_stage_and_tell_the_size_of_the_buffer(
+def test_checkpoints_come_at_the_interval_in_every_stage_with_the_size_of_the_buffer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flags = [

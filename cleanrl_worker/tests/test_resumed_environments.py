@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import torch
 
-from cleanrl_worker import checkpoints, env_state
 from cleanrl_worker.cleanrl import (
     c51,
     dqn,
@@ -23,8 +22,9 @@ from cleanrl_worker.cleanrl import (
     sac_continuous_action,
     td3_continuous_action,
 )
-from cleanrl_worker.plain_state import decode
 from cleanrl_worker.tests.script_tools import checkpoints_of, differing, newest_tensors, run_main, run_until
+from mosaic_worker.state import checkpoints, env_state
+from mosaic_worker.state.plain_state import decode
 
 gym.register_envs(ale_py)
 
@@ -114,7 +114,7 @@ def test_a_resumed_run_on_mujoco_is_the_same_to_the_bit(
     ],
 )
 @pytest.mark.parametrize("stop_at", [64, 70])  # at the end of a rollout, and in the middle of one
-def test_an_episode_that_cannot_be_kept_begins_anew(
+def test_an_episode_that_cannot_be_kept_starts_from_the_beginning(
     script: ModuleType,
     flags: list[str],
     stop_at: int,
@@ -126,7 +126,7 @@ def test_an_episode_that_cannot_be_kept_begins_anew(
     capsys.readouterr()
     envs = 2 if "--num-envs" in flags else 1
     run_until(stop_at + envs, script, monkeypatch, tmp_path / "rest", "--resume", str(stopped))
-    assert "Episodes begin anew: a checkpoint cannot hold Opaque.world." in capsys.readouterr().out
+    assert "Episodes start from the beginning: a checkpoint cannot hold Opaque.world." in capsys.readouterr().out
     found = checkpoints.load(checkpoints_of(tmp_path / "rest")[-1])
     played = found.manifest.state.get("collector") or found.manifest.state["player"]
     assert list(decode(played["lengths"], found.tensors)) == [1] * envs

@@ -13,10 +13,15 @@ import pytest
 import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from cleanrl_worker import checkpoints
 from cleanrl_worker.cleanrl import sac_continuous_action as sac
 from cleanrl_worker.tests import script_tools
-from cleanrl_worker.tests.script_tools import RecordingSession, checkpoints_of, differing, logged_rows, newest_tensors
+from cleanrl_worker.tests.script_tools import checkpoints_of, differing, logged_rows, newest_tensors
+from mosaic_worker.learning.continuous_acting import Player, SquashedGaussianActor
+from mosaic_worker.learning.replay_buffer import ContinuousBatch, ContinuousReplayBuffer
+from mosaic_worker.learning.temperature import Temperature
+from mosaic_worker.learning.twin_critics import TwinCritics
+from mosaic_worker.state import checkpoints
+from mosaic_worker.tests.learning.foreseeable import Echo, Metronome, RecordingSession
 
 CLEANRL_DEFAULTS = {
     "exp_name": "sac_continuous_action",
@@ -58,57 +63,27 @@ ACTIONS = gym.spaces.Box(np.array([-1, 0], dtype=np.float32), np.array([1, 4], d
 SHORT = ["--env-id", "Pendulum-v1", "--learning-starts", "50", "--batch-size", "16", "--checkpoint-every", "0"]
 
 
-class Ruler(gym.Env[Any, Any]):
-    """Observes [number of the episode, steps in it]; a step is worth its action's sum."""
+class Ruler(Metronome):
+    """A step is worth its action's sum."""
 
-    observation_space = gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)
     action_space = ACTIONS
 
-    def __init__(self, end_at: int = 10**9, cut_at: int = 10**9) -> None:
-        self.end_at, self.cut_at = end_at, cut_at
-        self.episode, self.steps = -1, 0
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        self.episode, self.steps = self.episode + 1, 0
-        return self._observe(), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        assert action in self.action_space
-        self.steps += 1
-        return self._observe(), float(action.sum()), self.steps == self.end_at, self.steps == self.cut_at, {}
-
-    def _observe(self) -> Any:
-        return np.array([self.episode, self.steps], dtype=np.float32)
-
-
-class Echo(gym.Env[Any, Any]):
-    """Wants the number it shows to be played back: a random player loses 33 in twenty steps, a perfect one nothing."""
-
-    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
-    action_space = gym.spaces.Box(-2, 2, (1,), np.float32)
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        return self._show(), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        reward = -float(((action - self.shown) ** 2).sum())
-        return self._show(), reward, False, False, {}
-
-    def _show(self) -> Any:
-        self.shown = self.np_random.uniform(-1, 1, 1).astype(np.float32)
-        return self.shown
+    def reward_of(self, action: Any) -> float:
+        return float(action.sum())
 
 
 def run_main(monkeypatch: pytest.MonkeyPatch, directory: Path, *flags: str) -> int:
     return script_tools.run_main(sac, monkeypatch, directory, *flags)
 
 
-def player_of(count: int = 1, args: sac.Args | None = None, **limits: int) -> tuple[sac.Player, RecordingSession]:
+def player_of(
+    count: int = 1, args: sac.Args | None = None, actor: sac.Actor | None = None, **limits: int
+) -> tuple[Player, RecordingSession]:
+    args = args or sac.Args()
     envs = SyncVectorEnv([lambda: Ruler(**limits)] * count, copy=False, autoreset_mode=AutoresetMode.SAME_STEP)
     session: Any = RecordingSession()
-    return sac.Player(envs, session, sac.Replay(100, 2, 2), args or sac.Args()), session
+    acting = SquashedGaussianActor(actor or sac.Actor(2, ACTIONS), sac.LOG_STD_RANGE)
+    return Player(envs, session, ContinuousReplayBuffer(100, 2, 2), acting, args), session
 
 
 def learner_of(**changes: Any) -> sac.Learner:
@@ -116,8 +91,8 @@ def learner_of(**changes: Any) -> sac.Learner:
     return sac.Learner(3, ACTIONS, sac.Args(**changes), CPU)
 
 
-def some_batch(rows: int = 32) -> sac.Batch:
-    replay = sac.Replay(rows, 3, 2)
+def some_batch(rows: int = 32) -> ContinuousBatch:
+    replay = ContinuousReplayBuffer(rows, 3, 2)
     random = np.random.default_rng(2)
     action = random.uniform(ACTIONS.low, ACTIONS.high, (rows, 2))
     ended = random.random((rows, 1)) < 0.3
@@ -126,7 +101,7 @@ def some_batch(rows: int = 32) -> sac.Batch:
     return replay.sample(rows, CPU)
 
 
-def one_by_one(critics: sac.Critics, number: int, inputs: torch.Tensor) -> torch.Tensor:
+def one_by_one(critics: TwinCritics, number: int, inputs: torch.Tensor) -> torch.Tensor:
     """A critic taken out of the pair, as an ordinary chain of layers."""
     values = inputs
     for layer in (1, 2, 3):
@@ -180,9 +155,8 @@ def test_what_cannot_work_is_refused_in_one_sentence_before_anything_is_written(
 
 def test_a_transition_leads_to_the_observation_the_episode_ended_in_not_to_the_next_one() -> None:
     player, session = player_of(cut_at=2)
-    actor = sac.Actor(2, ACTIONS)
     for _ in range(3):
-        player.step(actor)
+        player.step()
     kept = player.replay.kept.numpy()
     assert kept[:, :2].tolist() == [[0, 0], [0, 1], [1, 0]]
     assert kept[:, 4:6].tolist() == [[0, 1], [0, 2], [1, 1]]
@@ -196,34 +170,17 @@ def test_a_transition_leads_to_the_observation_the_episode_ended_in_not_to_the_n
 def test_only_a_true_end_is_remembered_as_one() -> None:
     player, _ = player_of(count=2, end_at=2)
     for _ in range(2):
-        player.step(sac.Actor(2, ACTIONS))
+        player.step()
     assert player.replay.kept[:, 7].tolist() == [0, 0, 1, 1]
-
-
-def test_a_full_memory_forgets_the_oldest_first() -> None:
-    replay = sac.Replay(5, 1, 1)
-    for number in range(4):
-        column = np.array([[2 * number], [2 * number + 1]])
-        replay.add(column, column, column, column, np.zeros((2, 1)))
-    assert sorted(replay.kept[:, 0].tolist()) == [3, 4, 5, 6, 7]
-    assert (replay.filled, replay.position) == (5, 3)
-
-
-def test_a_batch_is_drawn_from_what_was_filled_alone() -> None:
-    replay = sac.Replay(1000, 1, 1)
-    replay.add(*(np.full((3, 1), number) for number in (1, 2, 3, 4, 0)))
-    batch = replay.sample(200, CPU)
-    assert batch.observations_and_actions.unique(dim=0).tolist() == [[1, 2]]
-    assert batch.next_observations.unique().tolist() == [3] and batch.rewards.unique().tolist() == [4]
 
 
 def test_the_first_actions_are_random_unless_the_networks_are_warm() -> None:
     actor = fixed_actor(mean=(30.0, -30.0), log_std=-5.0)
-    player, _ = player_of(args=sac.Args(learning_starts=1000))
-    drawn = np.concatenate([player.choose(actor) for _ in range(500)])
+    player, _ = player_of(args=sac.Args(learning_starts=1000), actor=actor)
+    drawn = np.concatenate([player.choose() for _ in range(500)])
     assert (drawn.min(axis=0) < [-0.9, 0.2]).all() and (drawn.max(axis=0) > [0.9, 3.8]).all()
-    warm, _ = player_of(args=sac.Args(learning_starts=1000, warm_start="somewhere"))
-    np.testing.assert_allclose(warm.choose(actor), [[1, 0]], atol=1e-4)
+    warm, _ = player_of(args=sac.Args(learning_starts=1000, warm_start="somewhere"), actor=actor)
+    np.testing.assert_allclose(warm.choose(), [[1, 0]], atol=1e-4)
 
 
 def fixed_actor(mean: tuple[float, float], log_std: float) -> sac.Actor:
@@ -240,18 +197,19 @@ def fixed_actor(mean: tuple[float, float], log_std: float) -> sac.Actor:
 def test_the_first_random_actions_do_not_follow_the_draws_of_the_environment() -> None:
     envs = SyncVectorEnv([Echo], copy=False, autoreset_mode=AutoresetMode.SAME_STEP)
     session: Any = RecordingSession()
-    player = sac.Player(envs, session, sac.Replay(500, 1, 1), sac.Args())
-    actor = sac.Actor(1, Echo.action_space)
+    acting = SquashedGaussianActor(sac.Actor(1, Echo.action_space), sac.LOG_STD_RANGE)
+    player = Player(envs, session, ContinuousReplayBuffer(500, 1, 1), acting, sac.Args())
     for _ in range(400):
-        player.step(actor)
+        player.step()
     seen, action, following = player.replay.kept.numpy()[:, :3].T
     assert abs(np.corrcoef(seen, action)[0, 1]) < 0.2 and abs(np.corrcoef(action, following)[0, 1]) < 0.2
 
 
 def test_acting_draws_from_the_squashed_gaussian_that_is_trained() -> None:
+    torch.manual_seed(1)
     actor = fixed_actor(mean=(0.3, -0.2), log_std=-1.0)
-    player, _ = player_of(args=sac.Args(learning_starts=0))
-    played = np.concatenate([player.choose(actor) for _ in range(4000)])
+    player, _ = player_of(args=sac.Args(learning_starts=0), actor=actor)
+    played = np.concatenate([player.choose() for _ in range(4000)])
     with torch.no_grad():
         trained = actor.sample(torch.zeros(4000, 2))[0].numpy()
     assert all(action in ACTIONS for action in played)
@@ -266,12 +224,6 @@ NORMAL_QUANTILES = {0.1: -1.2816, 0.5: 0.0, 0.9: 1.2816}
 
 
 # --- learning ----------------------------------------------------------------------------------------------
-
-
-def test_the_pair_of_critics_gives_what_each_gives_alone() -> None:
-    critics, inputs = sac.Critics(5), torch.randn(7, 5)
-    expected = torch.stack([one_by_one(critics, number, inputs) for number in (0, 1)])
-    torch.testing.assert_close(critics(inputs), expected)
 
 
 def textbook_sample(actor: sac.Actor, observations: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -352,28 +304,28 @@ def step(optimizer: torch.optim.Optimizer, loss: Any) -> None:
 
 
 def test_the_temperature_falls_while_the_policy_is_more_random_than_asked_and_stays_when_it_is_not_tuned() -> None:
-    temperature = sac.Temperature(2, sac.Args())
+    temperature = Temperature(-2.0, sac.Args())
     temperature.tune(mean_log_prob=-5.0)
     assert temperature.alpha < 1
-    temperature = sac.Temperature(2, sac.Args())
+    temperature = Temperature(-2.0, sac.Args())
     temperature.tune(mean_log_prob=5.0)
     assert temperature.alpha > 1
     fixed = learner_of(autotune=False, alpha=0.3)
     for _ in range(4):
         fixed.update(some_batch())
     assert fixed.temperature.alpha == pytest.approx(0.3)
-    assert sac.Temperature(2, sac.Args(autotune=False, alpha=0.0)).alpha == 0
+    assert Temperature(-2.0, sac.Args(autotune=False, alpha=0.0)).alpha == 0
 
 
 def test_the_target_network_begins_as_a_copy_and_moves_as_often_as_asked() -> None:
     learner = learner_of(target_network_frequency=3)
-    before = learner.target_vector.clone()
+    before = learner.target.vector.clone()
     assert torch.equal(before, learner.critic_adam.vector)
     for _ in range(2):
         learner.update(some_batch())
-    assert torch.equal(learner.target_vector, before)
+    assert torch.equal(learner.target.vector, before)
     learner.update(some_batch())
-    assert not torch.equal(learner.target_vector, before)
+    assert not torch.equal(learner.target.vector, before)
 
 
 # --- the script --------------------------------------------------------------------------------------------
@@ -440,7 +392,7 @@ def test_without_its_buffer_a_resumed_run_fills_a_new_one_before_it_learns_on(
     assert not torch.equal(newest_tensors(tmp_path / "rest")["critics.weight_1"], before["critics.weight_1"])
 
 
-def test_the_size_of_a_saved_buffer_is_told(
+def test_the_size_of_a_saved_buffer_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flags = [*SHORT, "--total-timesteps", "1500", "--checkpoint-every", "1000", "--learning-starts", "1400"]
@@ -465,6 +417,10 @@ def test_a_buffer_that_does_not_fit_is_refused(
     (path,) = checkpoints_of(tmp_path / "one")
     assert run_main(monkeypatch, tmp_path / "two", "--resume", str(path), "--buffer-size", "60") == 2
     assert "its replay buffer holds 100 transitions, this run's 60 at most" in capsys.readouterr().err
+    assert run_main(monkeypatch, tmp_path / "full", *SHORT, "--total-timesteps", "100", "--buffer-size", "80") == 0
+    (path,) = checkpoints_of(tmp_path / "full")
+    assert run_main(monkeypatch, tmp_path / "larger", "--resume", str(path), "--buffer-size", "160") == 2
+    assert "has room for 80 transitions, this run's for 160; leave --buffer-size as it was" in capsys.readouterr().err
 
 
 def test_a_warm_start_takes_the_networks_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

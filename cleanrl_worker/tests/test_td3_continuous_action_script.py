@@ -13,10 +13,14 @@ import pytest
 import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from cleanrl_worker import checkpoints
 from cleanrl_worker.cleanrl import td3_continuous_action as td3
 from cleanrl_worker.tests import script_tools
-from cleanrl_worker.tests.script_tools import RecordingSession, checkpoints_of, differing, logged_rows, newest_tensors
+from cleanrl_worker.tests.script_tools import checkpoints_of, differing, logged_rows, newest_tensors
+from mosaic_worker.learning.continuous_acting import Player, TanhActor
+from mosaic_worker.learning.replay_buffer import ContinuousBatch, ContinuousReplayBuffer
+from mosaic_worker.learning.twin_critics import TwinCritics
+from mosaic_worker.state import checkpoints
+from mosaic_worker.tests.learning.foreseeable import Echo, Metronome, RecordingSession
 
 CLEANRL_DEFAULTS = {
     "exp_name": "td3_continuous_action",
@@ -58,57 +62,27 @@ ACTIONS = gym.spaces.Box(np.array([-1, 0], dtype=np.float32), np.array([1, 4], d
 SHORT = ["--env-id", "Pendulum-v1", "--learning-starts", "50", "--batch-size", "16", "--checkpoint-every", "0"]
 
 
-class Ruler(gym.Env[Any, Any]):
-    """Observes [number of the episode, steps in it]; a step is worth its action's sum."""
+class Ruler(Metronome):
+    """A step is worth its action's sum."""
 
-    observation_space = gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)
     action_space = ACTIONS
 
-    def __init__(self, end_at: int = 10**9, cut_at: int = 10**9) -> None:
-        self.end_at, self.cut_at = end_at, cut_at
-        self.episode, self.steps = -1, 0
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        self.episode, self.steps = self.episode + 1, 0
-        return self._observe(), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        assert action in self.action_space
-        self.steps += 1
-        return self._observe(), float(action.sum()), self.steps == self.end_at, self.steps == self.cut_at, {}
-
-    def _observe(self) -> Any:
-        return np.array([self.episode, self.steps], dtype=np.float32)
-
-
-class Echo(gym.Env[Any, Any]):
-    """Wants the number it shows to be played back: a random player loses 33 in twenty steps, a perfect one nothing."""
-
-    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
-    action_space = gym.spaces.Box(-2, 2, (1,), np.float32)
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        return self._show(), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        reward = -float(((action - self.shown) ** 2).sum())
-        return self._show(), reward, False, False, {}
-
-    def _show(self) -> Any:
-        self.shown = self.np_random.uniform(-1, 1, 1).astype(np.float32)
-        return self.shown
+    def reward_of(self, action: Any) -> float:
+        return float(action.sum())
 
 
 def run_main(monkeypatch: pytest.MonkeyPatch, directory: Path, *flags: str) -> int:
     return script_tools.run_main(td3, monkeypatch, directory, *flags)
 
 
-def player_of(count: int = 1, args: td3.Args | None = None, **limits: int) -> tuple[td3.Player, RecordingSession]:
+def player_of(
+    count: int = 1, args: td3.Args | None = None, actor: td3.Actor | None = None, **limits: int
+) -> tuple[Player, RecordingSession]:
+    args = args or td3.Args()
     envs = SyncVectorEnv([lambda: Ruler(**limits)] * count, copy=False, autoreset_mode=AutoresetMode.SAME_STEP)
     session: Any = RecordingSession()
-    return td3.Player(envs, session, td3.Replay(100, 2, 2), args or td3.Args()), session
+    acting = TanhActor(actor or td3.Actor(2, ACTIONS), args.exploration_noise)
+    return Player(envs, session, ContinuousReplayBuffer(100, 2, 2), acting, args), session
 
 
 def learner_of(**changes: Any) -> td3.Learner:
@@ -116,8 +90,8 @@ def learner_of(**changes: Any) -> td3.Learner:
     return td3.Learner(3, ACTIONS, td3.Args(**changes), CPU)
 
 
-def some_batch(rows: int = 32) -> td3.Batch:
-    replay = td3.Replay(rows, 3, 2)
+def some_batch(rows: int = 32) -> ContinuousBatch:
+    replay = ContinuousReplayBuffer(rows, 3, 2)
     random = np.random.default_rng(2)
     action = random.uniform(ACTIONS.low, ACTIONS.high, (rows, 2))
     ended = random.random((rows, 1)) < 0.3
@@ -126,7 +100,7 @@ def some_batch(rows: int = 32) -> td3.Batch:
     return replay.sample(rows, CPU)
 
 
-def one_by_one(critics: td3.Critics, number: int, inputs: torch.Tensor) -> torch.Tensor:
+def one_by_one(critics: TwinCritics, number: int, inputs: torch.Tensor) -> torch.Tensor:
     """A critic taken out of the pair, as an ordinary chain of layers."""
     values = inputs
     for layer in (1, 2, 3):
@@ -180,9 +154,8 @@ def test_what_cannot_work_is_refused_in_one_sentence_before_anything_is_written(
 
 def test_a_transition_leads_to_the_observation_the_episode_ended_in_not_to_the_next_one() -> None:
     player, session = player_of(cut_at=2)
-    actor = td3.Actor(2, ACTIONS)
     for _ in range(3):
-        player.step(actor)
+        player.step()
     kept = player.replay.kept.numpy()
     assert kept[:, :2].tolist() == [[0, 0], [0, 1], [1, 0]]
     assert kept[:, 4:6].tolist() == [[0, 1], [0, 2], [1, 1]]
@@ -196,46 +169,29 @@ def test_a_transition_leads_to_the_observation_the_episode_ended_in_not_to_the_n
 def test_only_a_true_end_is_remembered_as_one() -> None:
     player, _ = player_of(count=2, end_at=2)
     for _ in range(2):
-        player.step(td3.Actor(2, ACTIONS))
+        player.step()
     assert player.replay.kept[:, 7].tolist() == [0, 0, 1, 1]
-
-
-def test_a_full_memory_forgets_the_oldest_first() -> None:
-    replay = td3.Replay(5, 1, 1)
-    for number in range(4):
-        column = np.array([[2 * number], [2 * number + 1]])
-        replay.add(column, column, column, column, np.zeros((2, 1)))
-    assert sorted(replay.kept[:, 0].tolist()) == [3, 4, 5, 6, 7]
-    assert (replay.filled, replay.position) == (5, 3)
-
-
-def test_a_batch_is_drawn_from_what_was_filled_alone() -> None:
-    replay = td3.Replay(1000, 1, 1)
-    replay.add(*(np.full((3, 1), number) for number in (1, 2, 3, 4, 0)))
-    batch = replay.sample(200, CPU)
-    assert batch.observations_and_actions.unique(dim=0).tolist() == [[1, 2]]
-    assert batch.next_observations.unique().tolist() == [3] and batch.rewards.unique().tolist() == [4]
 
 
 def test_the_first_actions_are_random_unless_the_networks_are_warm() -> None:
     args = td3.Args(learning_starts=1000, exploration_noise=0.0)
     actor = td3.Actor(2, ACTIONS)
-    player, _ = player_of(args=args)
-    drawn = np.concatenate([player.choose(actor) for _ in range(500)])
+    player, _ = player_of(args=args, actor=actor)
+    drawn = np.concatenate([player.choose() for _ in range(500)])
     assert (drawn.min(axis=0) < [-0.9, 0.2]).all() and (drawn.max(axis=0) > [0.9, 3.8]).all()
-    warm, _ = player_of(args=dataclasses.replace(args, warm_start="somewhere"))
+    warm, _ = player_of(args=dataclasses.replace(args, warm_start="somewhere"), actor=actor)
     with torch.no_grad():
         expected = actor(torch.from_numpy(warm.observation)).numpy()
-    np.testing.assert_allclose(warm.choose(actor), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(warm.choose(), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_the_first_random_actions_do_not_follow_the_draws_of_the_environment() -> None:
     envs = SyncVectorEnv([Echo], copy=False, autoreset_mode=AutoresetMode.SAME_STEP)
     session: Any = RecordingSession()
-    player = td3.Player(envs, session, td3.Replay(500, 1, 1), td3.Args())
-    actor = td3.Actor(1, Echo.action_space)
+    acting = TanhActor(td3.Actor(1, Echo.action_space), 0.1)
+    player = Player(envs, session, ContinuousReplayBuffer(500, 1, 1), acting, td3.Args())
     for _ in range(400):
-        player.step(actor)
+        player.step()
     seen, action, following = player.replay.kept.numpy()[:, :3].T
     assert abs(np.corrcoef(seen, action)[0, 1]) < 0.2 and abs(np.corrcoef(action, following)[0, 1]) < 0.2
 
@@ -245,22 +201,15 @@ def test_acting_adds_noise_in_units_of_half_the_range_and_keeps_to_the_bounds() 
     with torch.no_grad():
         for parameter in actor.parameters():
             parameter.zero_()
-    player, _ = player_of(args=td3.Args(learning_starts=0, exploration_noise=0.1))
-    drawn = np.concatenate([player.choose(actor) for _ in range(4000)])
+    player, _ = player_of(args=td3.Args(learning_starts=0, exploration_noise=0.1), actor=actor)
+    drawn = np.concatenate([player.choose() for _ in range(4000)])
     np.testing.assert_allclose(drawn.mean(axis=0), [0, 2], atol=0.02)
     np.testing.assert_allclose(drawn.std(axis=0), [0.1, 0.2], rtol=0.05)
-    wild, _ = player_of(args=td3.Args(learning_starts=0, exploration_noise=50))
-    assert all(wild.choose(actor)[0] in ACTIONS for _ in range(50))
+    wild, _ = player_of(args=td3.Args(learning_starts=0, exploration_noise=50), actor=actor)
+    assert all(wild.choose()[0] in ACTIONS for _ in range(50))
 
 
 # --- learning ----------------------------------------------------------------------------------------------
-
-
-def test_the_pair_of_critics_gives_what_each_gives_alone() -> None:
-    critics, inputs = td3.Critics(5), torch.randn(7, 5)
-    expected = torch.stack([one_by_one(critics, number, inputs) for number in (0, 1)])
-    torch.testing.assert_close(critics(inputs), expected)
-    torch.testing.assert_close(critics.first(inputs), expected[0])
 
 
 def test_targets_are_the_reward_and_the_lesser_value_of_the_smoothed_next_action() -> None:
@@ -317,13 +266,13 @@ def test_updates_equal_torch_adam_on_the_textbook_losses() -> None:
 
 def test_target_networks_begin_as_copies_and_stay_put_between_actor_updates() -> None:
     learner = learner_of(policy_frequency=3)
-    before = learner.target_critic_vector.clone()
+    before = learner.followers[1].vector.clone()
     assert torch.equal(before, learner.critic_adam.vector)
     for _ in range(2):
         learner.update(some_batch())
-    assert torch.equal(learner.target_critic_vector, before)
+    assert torch.equal(learner.followers[1].vector, before)
     learner.update(some_batch())
-    assert not torch.equal(learner.target_critic_vector, before)
+    assert not torch.equal(learner.followers[1].vector, before)
 
 
 # --- the script --------------------------------------------------------------------------------------------
@@ -385,7 +334,7 @@ def test_without_its_buffer_a_resumed_run_fills_a_new_one_before_it_learns_on(
     assert not torch.equal(newest_tensors(tmp_path / "rest")["critics.weight_1"], before["critics.weight_1"])
 
 
-def test_the_size_of_a_saved_buffer_is_told(
+def test_the_size_of_a_saved_buffer_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flags = [*SHORT, "--total-timesteps", "1500", "--checkpoint-every", "1000", "--learning-starts", "1400"]
@@ -410,6 +359,10 @@ def test_a_buffer_that_does_not_fit_is_refused(
     (path,) = checkpoints_of(tmp_path / "one")
     assert run_main(monkeypatch, tmp_path / "two", "--resume", str(path), "--buffer-size", "60") == 2
     assert "its replay buffer holds 100 transitions, this run's 60 at most" in capsys.readouterr().err
+    assert run_main(monkeypatch, tmp_path / "full", *SHORT, "--total-timesteps", "100", "--buffer-size", "80") == 0
+    (path,) = checkpoints_of(tmp_path / "full")
+    assert run_main(monkeypatch, tmp_path / "larger", "--resume", str(path), "--buffer-size", "160") == 2
+    assert "has room for 80 transitions, this run's for 160; leave --buffer-size as it was" in capsys.readouterr().err
 
 
 def test_a_warm_start_takes_the_networks_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def drawn_in_a_fork() -> list[float]:
     return json.loads(os.read(read, 1000))
 
 
-import cleanrl_worker.cleanrl.ppo, cleanrl_worker.cli, cleanrl_worker.launcher
+import cleanrl_worker.cleanrl.ppo, cleanrl_worker.cli, mosaic_worker.supervision.launcher
 
 watched = ("cleanrl_worker", "mosaic_protocol", "torch", "grpc")
 needed = {name for name in sys.modules if name.partition(".")[0] in watched}
@@ -49,7 +49,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def warmed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What a process that warmed up tells of itself."""
+    """What a process that warmed up reports of itself."""
     folder: Path = tmp_path_factory.mktemp("warmed")
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # as fork servers are started
     command = [sys.executable, "-c", WARMED]
@@ -62,7 +62,7 @@ def test_a_warm_process_has_one_thread_and_so_can_fork(warmed: dict[str, Any]) -
     assert warmed["threads"] == 1
 
 
-def test_a_warm_run_has_nothing_of_ours_left_to_import(warmed: dict[str, Any]) -> None:
+def test_a_warm_run_has_no_module_of_mosaic_left_to_import(warmed: dict[str, Any]) -> None:
     """Only what is executed as the main module must not be there twice."""
     assert warmed["late"] == ["cleanrl_worker.cleanrl", "cleanrl_worker.cleanrl.ppo", "cleanrl_worker.cli"]
     assert not warmed["cli"]

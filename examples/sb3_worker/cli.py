@@ -1,50 +1,47 @@
-"""``python -m sb3_worker.cli --config F --grpc``: one Stable-Baselines3 run. Started by the trainer daemon."""
+"""``python -m sb3_worker.cli``: one Stable-Baselines3 run. Started by the trainer daemon, or by hand."""
 
 from __future__ import annotations
 
-import argparse
-import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mosaic_protocol.worker_client import WorkerSession
+from mosaic_worker.settings import Settings
+from mosaic_worker.worker_main import run_worker
 
+if TYPE_CHECKING:
+    from mosaic_worker.training.session import TrainingSession
 
-def _config() -> dict[str, Any]:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--config", type=Path, required=True)
-    parser.add_argument("--grpc", action="store_true")
-    parser.add_argument("--grpc-target")
-    return dict(json.loads(parser.parse_args().config.read_text()))
+DEFAULT_STEPS = 50_000
 
 
-def _callback(session: WorkerSession) -> Any:
-    """Hands SB3's episodes to the session, and the session's wishes to SB3."""
-    from stable_baselines3.common.callbacks import BaseCallback
+def check(settings: Settings) -> None:
+    """Refuse what cannot work before the run starts; a dry run asks the same."""
+    from mosaic_worker.training.environments import make_env
 
-    class Bridge(BaseCallback):
-        def _on_step(self) -> bool:
-            for info in self.locals["infos"]:
-                if episode := info.get("episode"):
-                    values = {"charts/episodic_return": episode["r"], "charts/episodic_length": episode["l"]}
-                    session.metric(self.num_timesteps, {tag: float(value) for tag, value in values.items()})
-            return session.safe_point(self.num_timesteps)  # waits here while paused; False ends the training
-
-    return Bridge()
+    make_env(settings.env_id).close()
 
 
-def main() -> None:
-    config = _config()
-    with WorkerSession.from_environment({"algo": config["algo"]}) as session:
-        # Imported after the session is open: heartbeats and the handshake do not wait for torch.
-        import stable_baselines3
+def train(session: TrainingSession, settings: Settings) -> None:
+    """Stable-Baselines3 owns the loop, so its callback talks to the session."""
+    # Imported here: the session is talking to the daemon already, so nobody waits for torch.
+    from sb3_worker.agents import description_of_spaces, make_model, training_state
+    from sb3_worker.bridge import Bridge
 
-        algorithm = getattr(stable_baselines3, config["algo"].removeprefix("sb3_").upper())
-        model = algorithm("MlpPolicy", config["env_id"], seed=config.get("seed", 1), verbose=1)
-        steps = config.get("total_timesteps", 50_000)
-        session.started(total_steps=steps)
-        model.learn(steps, callback=_callback(session))
+    model = make_model(settings.algo, settings.env_id, settings.seed, settings.params)
+    state = training_state(model)
+    session.restore(state, settings.resume, settings.warm_start)
+
+    def save(*, required: bool) -> None:
+        session.save_checkpoint(model.num_timesteps, *state.capture(), description_of_spaces(model), required=required)
+
+    steps = settings.total_timesteps or DEFAULT_STEPS
+    session.begin(steps)
+    bridge: Any = Bridge(session, save)
+    if not session.stop_requested and model.num_timesteps < steps:
+        model.learn(steps - model.num_timesteps, callback=bridge, reset_num_timesteps=False)
+    if not bridge.saved_at_stop:
+        save(required=True)
 
 
 if __name__ == "__main__":
-    main()
+    run_worker(Path(__file__).parent, train, check)

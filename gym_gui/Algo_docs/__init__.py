@@ -1,1 +1,1 @@
-"""Pages about the algorithms, one HTML fragment each, in a folder named after the worker that runs them."""
+"""Pages about algorithms, by worker. Each worker keeps its own in its folder below ``gym_gui/ui/workers``."""

@@ -57,6 +57,22 @@ def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterato
 
 
 @_silently
+def filter_terms(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterator[CompletionItem]:
+    """The fields of an expression, and after ``state=`` and ``outcome=`` their words."""
+    from gym_gui.services.run_filter import FIELDS, WORDS
+
+    begun = incomplete.rpartition(" ")[2]
+    before = incomplete.removesuffix(begun)
+    for field in FIELDS:
+        if field.name.startswith(begun):
+            yield CompletionItem(f"{before}{field.name}=", help=field.meaning)
+        elif begun.startswith(f"{field.name}=") and field.name in WORDS:
+            typed = begun.partition("=")[2]
+            words = (word for word in WORDS[field.name] if word.startswith(typed))
+            yield from (CompletionItem(f"{before}{field.name}={word}") for word in words)
+
+
+@_silently
 def checkpoints(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterator[CompletionItem]:
     """Checkpoints by the ids that listings show; they are read from the disk, so no daemon is needed."""
     from gym_gui.services.checkpoints.registry import TrainingRegistry
@@ -65,6 +81,16 @@ def checkpoints(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
     for entry in TrainingRegistry(paths).entries()[:_MOST_RUNS]:
         if word := _begun([entry.id], incomplete):
             yield CompletionItem(word, help=f"{entry.run_name}, {entry.algo} on {entry.env_id}")
+
+
+@_silently
+def datasets(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterator[CompletionItem]:
+    from gym_gui.services.datasets import DatasetRegistry
+
+    paths = CliSession.at(ctx.find_root().params.get("home")).paths
+    for entry in DatasetRegistry(paths).list():
+        if entry.name.startswith(incomplete):
+            yield CompletionItem(entry.name, help=str(entry.manifest.get("env_id") or ""))
 
 
 def _begun(words: list[str], incomplete: str) -> str | None:
@@ -85,13 +111,38 @@ def algorithms(ctx: click.Context, param: click.Parameter, incomplete: str) -> I
 
 @_silently
 def environments(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterator[CompletionItem]:
-    """The environments that manifests give as examples, those of the chosen algorithm first."""
+    """The environments that manifests give as examples, those of the chosen algorithm first, then those they list; of
+    the workers that offer the algorithm, where one was chosen."""
     from mosaic_protocol.worker_manifest import discover
 
-    offered = [item for worker in discover().workers.values() for item in worker.algorithms.items()]
-    offered.sort(key=lambda item: item[0] != ctx.params.get("algo"))
-    examples = dict.fromkeys(one.example_env for _, one in offered if one.example_env)
-    yield from (CompletionItem(name) for name in examples if name.startswith(incomplete))
+    algo, chosen = _algorithm(ctx), ctx.params.get("worker")
+    found = discover().workers.values()
+    able = [one for one in found if chosen in (None, one.type) and (not algo or algo in one.algorithms)]
+    workers = able or list(found)  # an algorithm of nobody's, such as a script: whatever there is
+    offered = [item for worker in workers for item in worker.algorithms.items()]
+    offered.sort(key=lambda item: item[0] != algo)
+    listed = [name for worker in workers for family in worker.environments for name in family.ids]
+    names = dict.fromkeys([*(one.example_env for _, one in offered if one.example_env), *listed])
+    yield from (CompletionItem(name) for name in names if name.startswith(incomplete))
+
+
+def _algorithm(ctx: click.Context) -> str:
+    """The algorithm that was typed. Behind an option that has no value yet click leaves it among the rest."""
+    return str(ctx.params.get("algo") or next((word for word in ctx.args if not word.startswith("-")), ""))
+
+
+def parameters(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    """Parameters of the chosen algorithm, where its worker describes them by a schema."""
+    from mosaic_protocol.settings_schema import as_flags
+    from mosaic_protocol.worker_manifest import discover
+    from mosaic_protocol.worker_settings import schema_of
+
+    try:
+        able = [worker for worker in discover().workers.values() if ctx.params.get("algo") in worker.algorithms]
+        flags = [flag for worker in able for flag in as_flags(schema_of(worker) or {})]
+    except Exception:  # noqa: BLE001 - nothing may be printed here
+        return []
+    return [CompletionItem(one["option"], help=one["help"]) for one in flags if one["option"].startswith(incomplete)]
 
 
 @_silently
@@ -114,8 +165,8 @@ def folders(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
 
 @_silently
 def bundles(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterator[CompletionItem]:
-    from gym_gui.services.trainer.bundles import PROJECT_REQUIREMENTS
+    from gym_gui.services.trainer.bundles.manager import PROJECT_REQUIREMENTS, bundle_files
 
-    for file in sorted(PROJECT_REQUIREMENTS.glob("*.txt")):
+    for file in bundle_files(PROJECT_REQUIREMENTS):
         if file.stem.startswith(incomplete):
             yield CompletionItem(file.stem)

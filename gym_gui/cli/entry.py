@@ -12,7 +12,9 @@ def main() -> int:
     """Run the command line of this process; the exit code."""
     try:
         from gym_gui.cli.main import main as command
+        from gym_gui.services.trainer.storage.private_files import keep_private
 
+        keep_private()
         return command()
     except KeyboardInterrupt:
         return _interrupted()

@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from gym_gui.services.trainer.errors import RefusedError, TrainerError
+from mosaic_protocol.plain_text import clean_line, one_line
 from mosaic_protocol.states import Outcome
 
 DEBUG_VARIABLE = "MOSAIC_DEBUG"
@@ -83,6 +84,7 @@ def translated(error: Exception) -> CliError | None:
     """A failure that was to be expected, in our words; None for a bug."""
     # Here, because every command imports this module and few have to do with checkpoints.
     from gym_gui.services.checkpoints import CheckpointsError, UnknownCheckpointError
+    from gym_gui.services.datasets import DatasetsError, UnknownDatasetError
     from gym_gui.services.worker_tools import ToolError, ToolRefusedError
 
     match error:
@@ -92,9 +94,11 @@ def translated(error: Exception) -> CliError | None:
             return CliError(_usage_sentence(error), ExitCode.REFUSED)
         case click.ClickException():
             return CliError(error.format_message(), ExitCode.FAILED)
-        case UnknownCheckpointError():
+        case UnknownCheckpointError() | UnknownDatasetError():
             return CliError(str(error), ExitCode.NO_SUCH_RUN)
-        case RefusedError() | CheckpointsError() | ToolRefusedError():
+        case ToolRefusedError(excerpt=excerpt) if excerpt:
+            return CliError(str(error), ExitCode.REFUSED, excerpt=list(excerpt))
+        case RefusedError() | CheckpointsError() | DatasetsError() | ToolRefusedError():
             return CliError(str(error), ExitCode.REFUSED)
         case ToolError():
             return CliError(str(error), ExitCode.FAILED)
@@ -141,14 +145,16 @@ def _near(possibilities: Sequence[str] | None, command: str) -> str:
 def report(error: CliError, *, as_json: bool) -> int:
     """Tell a failure; its exit code. Raises OSError when stdout cannot be written to."""
     with suppress(OSError):  # the exit code says it as well
-        click.echo(f"mosaic: {error}", err=True)
+        click.echo(f"mosaic: {one_line(str(error))}", err=True)
+        for line in error.facts.get("excerpt", ()):
+            click.echo(f"  {clean_line(line)}", err=True)
     if as_json:
         click.echo(json.dumps({"error": error.as_json()}))
     return int(error.code)
 
 
 def report_crash(error: Exception, home: Path, *, as_json: bool) -> int:
-    """Tell a bug of ours in one sentence and keep the traceback where it can be found."""
+    """Report a bug in one sentence and keep the traceback where it can be found."""
     if os.environ.get(DEBUG_VARIABLE, "0") not in ("", "0"):
         traceback.print_exception(error)
     file = _keep_traceback(error, home)
@@ -166,7 +172,8 @@ def _keep_traceback(error: Exception, home: Path) -> Path | None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             file = folder / f"mosaic-crash-{stamp}-{os.getpid()}.txt"
-            file.write_text(text)
+            with file.open("x", encoding="utf-8", errors="backslashreplace") as kept:  # others may write there, too
+                kept.write(text)
             return file
         except OSError:
             continue

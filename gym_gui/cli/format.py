@@ -24,9 +24,10 @@ from gym_gui.services.run_words import (
     quantity,
     size,
 )
+from mosaic_protocol.plain_text import one_line, visible
 
-# Shared with the cockpit; here they are where the command line looks for them.
-__all__ = ["MISSING", "ago", "compact", "counted", "duration", "ordinal", "quantity", "size"]
+# Shared with others; here they are where the command line looks for them.
+__all__ = ["MISSING", "ago", "compact", "counted", "duration", "one_line", "ordinal", "quantity", "size"]
 
 _GAP = "  "
 _NARROWEST = 8
@@ -36,6 +37,7 @@ _COLORS = {
     "ok": "green",
     "ready": "green",
     "training": "cyan",
+    "playing": "cyan",
     "queued": "blue",
     "paused": "yellow",
     "pausing": "yellow",
@@ -92,11 +94,6 @@ def painted(text: str, word: str | None = None) -> str:
 
 def dimmed(text: str) -> str:
     return click.style(text, dim=True) if uses_color() else text
-
-
-def one_line(text: str) -> str:
-    """Text of others without line breaks and escape sequences, which could rewrite the screen."""
-    return " ".join("".join(mark if mark.isprintable() else " " for mark in text).split())
 
 
 # ---- times ------------------------------------------------------------------------------------------------------
@@ -188,9 +185,10 @@ def _row(texts: Sequence[str], columns: Sequence[_Column]) -> str:
 def pairs(entries: Sequence[tuple[str, str]], indent: str = "  ") -> str:
     """``label  value`` lines with the values aligned; a value of several lines, or one that is too wide for the
     terminal, hangs below itself."""
-    room = max(len(label) for label, _ in entries)
+    shown = [(visible(label), value) for label, value in entries]  # a label may be a name that a script made up
+    room = max(len(label) for label, _ in shown)
     column = len(indent) + room + len(_GAP)
-    return "\n".join(f"{indent}{dimmed(label.ljust(room))}{_GAP}{hanging(value, column)}" for label, value in entries)
+    return "\n".join(f"{indent}{dimmed(label.ljust(room))}{_GAP}{hanging(value, column)}" for label, value in shown)
 
 
 def hanging(text: str, column: int = 0, after: str = "", width: int | None = None) -> str:

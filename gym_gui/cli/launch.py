@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from gym_gui.cli import format as fmt
 from gym_gui.cli import run_view
+from gym_gui.cli.commands.follow import follow_and_tell
+from gym_gui.cli.consent import require_consent
 from gym_gui.cli.errors import CliError, ExitCode
-from gym_gui.cli.follow import follow_and_tell
 from gym_gui.cli.options import json_option
 from gym_gui.cli.preflight import check_with_worker
 from gym_gui.cli.run_plan import RunPlan
 from gym_gui.cli.session import CliSession, passing_notice, program
+from gym_gui.services.run_words import summary_value
 
 if TYPE_CHECKING:
+    from gym_gui.services.trainer.client import TrainerClient
     from mosaic_protocol.proto import trainer_pb2 as pb
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,12 +35,14 @@ class LaunchOptions:
     no_preflight: bool
     summary: bool
     as_json: bool
+    yes: bool = False
 
 
 def launch_options(function: F) -> F:
     """The options of every command that starts a run."""
     for option in (
         json_option,
+        click.option("--yes", is_flag=True, help="Run a script of your own for the first time without being asked."),
         click.option("--summary", is_flag=True, help="End with the long summary."),
         click.option("--no-preflight", is_flag=True, help="Do not ask the worker to check the settings first."),
         click.option("--dry-run", is_flag=True, help="Check everything, tell what would run, start nothing."),
@@ -50,12 +54,15 @@ def launch_options(function: F) -> F:
 
 def launch(session: CliSession, plan: RunPlan, how: LaunchOptions) -> int:
     """Start what was planned, or tell what would start; the exit code."""
+    plan = _placed(plan, session)
     found = None if how.no_preflight else _checked(plan, session)
     if how.dry_run:
-        _tell_plan(plan, found, as_json=how.as_json)
+        _require_room(session, plan)
+        _tell_plan(_named_without_starting(session, plan), found, as_json=how.as_json)
         if not how.as_json and found is not None and _has_unread_flags(plan, session):
             click.echo("The flags of the script could not be read: it is given what was typed, and nothing is checked.")
         return ExitCode.OK
+    _require_consent(plan, session, found, how)
     run = _submit(session, plan)
     if how.detach:
         _tell_submitted(run, as_json=how.as_json)
@@ -65,18 +72,49 @@ def launch(session: CliSession, plan: RunPlan, how: LaunchOptions) -> int:
     return follow_and_tell(session, run.run_id, as_json=how.as_json, full=how.summary)
 
 
+def submitted(session: CliSession, plan: RunPlan) -> tuple[pb.Run, RunPlan]:
+    """Have the worker check a plan and submit it: the run, and the plan with the paths of its checkpoints."""
+    plan = _placed(plan, session)
+    _checked(plan, session)
+    return _submit(session, plan), plan
+
+
+def _require_room(session: CliSession, plan: RunPlan) -> None:
+    from gym_gui.services.room import why_no_room
+
+    interactive = plan.manifest.capabilities.interactive
+    if sentence := why_no_room(session.paths, plan.config["resources"], interactive=interactive):
+        raise CliError(sentence, ExitCode.REFUSED)
+
+
+def _placed(plan: RunPlan, session: CliSession) -> RunPlan:
+    """The plan with the path of each checkpoint that was named by its run, or by a path that holds only here."""
+    from gym_gui.services.start_point import placed
+
+    return replace(plan, config=placed(plan.config, plan.manifest, session.paths))
+
+
 def _checked(plan: RunPlan, session: CliSession) -> dict[str, Any] | None:
     with passing_notice("checking the settings…"):
         return check_with_worker(plan, session.paths)
 
 
+def _require_consent(plan: RunPlan, session: CliSession, told: dict[str, Any] | None, how: LaunchOptions) -> None:
+    """A script that is not the worker's own runs only when a person allowed it."""
+    if not plan.is_foreign:
+        return
+    require_consent(told, plan.worker_config, plan.manifest, session.paths, yes=how.yes, may_ask=not how.as_json)
+
+
 def _has_unread_flags(plan: RunPlan, session: CliSession) -> bool:
     """Whether a script of the user's own takes its flags in a manner that the worker does not know."""
-    if "script" not in plan.worker_config:
+    chosen = plan.manifest.chosen(plan.worker_config)
+    own = next((name for name, choice in chosen.items() if choice.replaces_algorithm), None)
+    if own is None:
         return False
     from gym_gui.services.worker_queries import WorkerQueries
 
-    settings, bundle = {"script": plan.worker_config["script"]}, plan.config["metadata"]["worker"].get("bundle")
+    settings, bundle = {own: plan.worker_config[own]}, plan.config["metadata"]["worker"].get("bundle")
     return not WorkerQueries(session.paths).describe_flags(plan.manifest.type, settings, bundle)["flags"]
 
 
@@ -85,7 +123,7 @@ def _submit(session: CliSession, plan: RunPlan) -> pb.Run:
 
     with session.client() as client:
         try:
-            return client.submit(plan.config).run
+            return client.submit(_named(client, plan).config, name_is_default=not plan.is_named).run
         except RequestRefusedError as error:
             if not str(error).startswith("metadata.worker.type"):
                 raise
@@ -94,6 +132,30 @@ def _submit(session: CliSession, plan: RunPlan) -> pb.Run:
                 "restart it from here with `mosaic daemon stop` and `mosaic daemon start` (runs go on meanwhile)"
             )
             raise CliError(sentence, ExitCode.REFUSED) from error
+
+
+def _named(client: TrainerClient, plan: RunPlan) -> RunPlan:
+    """The plan with a name that no run has, unless somebody chose one."""
+    if plan.is_named:
+        return plan
+    from gym_gui.services.run_names import taken_names
+    from gym_gui.services.run_request import fresh_name
+
+    return plan.called(fresh_name(plan.name, taken_names(client, plan.name)))
+
+
+def _named_without_starting(session: CliSession, plan: RunPlan) -> RunPlan:
+    """The same for a dry run, which starts no daemon to ask."""
+    from gym_gui.services.trainer.client import ClientError
+
+    client = session.impatient_client(timeout=5.0)
+    if client is None:
+        return plan
+    try:
+        with client:
+            return _named(client, plan)
+    except ClientError:
+        return plan
 
 
 def _tell_submitted(run: pb.Run, *, as_json: bool) -> None:
@@ -113,7 +175,7 @@ def _tell_plan(plan: RunPlan, found: dict[str, Any] | None, *, as_json: bool) ->
         ("name", plan.config["run_name"]),
         ("worker", f"{plan.manifest.type} {plan.manifest.version}"),
         ("resources", _asked(plan.config["resources"])),
-        *((name.replace("_", " "), _spoken(value)) for name, value in told.items()),
+        *((name.replace("_", " "), fmt.one_line(summary_value(value))) for name, value in told.items()),
     ]
     click.echo("This run would start:")
     click.echo(fmt.pairs(entries))
@@ -128,9 +190,3 @@ def _asked(resources: dict[str, Any]) -> str:
     if memory := resources["memory_mb"]["requested"]:
         parts.append(f"{memory:,} MB of memory")
     return ", ".join(parts)
-
-
-def _spoken(value: Any) -> str:
-    if isinstance(value, dict):  # capabilities
-        return ", ".join(name.replace("_", " ") for name, one in value.items() if one["offered"]) or "none"
-    return shlex.join(map(str, value)) if isinstance(value, list) else fmt.one_line(str(value))

@@ -12,25 +12,34 @@ from pathlib import Path
 import click
 from click.shell_completion import shell_complete
 
-from gym_gui.cli import candidates, control, output, runs
-from gym_gui.cli.bundles import bundles
-from gym_gui.cli.checkpoints import checkpoints
-from gym_gui.cli.completion import PROGRAM, VARIABLE, completion
-from gym_gui.cli.daemon import daemon
-from gym_gui.cli.doctor import doctor
+from gym_gui.cli import candidates, output
+from gym_gui.cli.commands import control, runs
+from gym_gui.cli.commands.bundles import bundles
+from gym_gui.cli.commands.checkpoints import checkpoints
+from gym_gui.cli.commands.completion import PROGRAM, VARIABLE, completion
+from gym_gui.cli.commands.daemon import daemon
+from gym_gui.cli.commands.datasets import datasets
+from gym_gui.cli.commands.diff import diff
+from gym_gui.cli.commands.doctor import doctor
+from gym_gui.cli.commands.evaluate import evaluate, policy
+from gym_gui.cli.commands.follow import follow
+from gym_gui.cli.commands.import_checkpoint import import_checkpoint
+from gym_gui.cli.commands.logs import logs
+from gym_gui.cli.commands.metrics import metrics
+from gym_gui.cli.commands.mind import mind
+from gym_gui.cli.commands.play import play, watch
+from gym_gui.cli.commands.replay import replay
+from gym_gui.cli.commands.script_help import flags
+from gym_gui.cli.commands.steps import episodes, steps
+from gym_gui.cli.commands.submit import submit
+from gym_gui.cli.commands.tell import tell
+from gym_gui.cli.commands.train import train
+from gym_gui.cli.commands.workers import workers
 from gym_gui.cli.errors import HOME_OPTION, CliError, ExitCode, report, report_crash, translated, wants_json
-from gym_gui.cli.evaluate import evaluate, policy
-from gym_gui.cli.follow import follow
-from gym_gui.cli.import_checkpoint import import_checkpoint
-from gym_gui.cli.logs import logs
-from gym_gui.cli.metrics import metrics
 from gym_gui.cli.options import PlainGroup, help_when_alone
-from gym_gui.cli.script_help import flags
 from gym_gui.cli.session import CliSession
-from gym_gui.cli.submit import submit
-from gym_gui.cli.train import train
-from gym_gui.cli.workers import workers
 from gym_gui.services.trainer import VERSION
+from gym_gui.services.trainer.storage import private_files
 
 
 @click.group(cls=PlainGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -60,24 +69,34 @@ def gui(session: CliSession) -> None:
     It starts the daemon when none runs. Closing it leaves the runs running.
     """
     if find_spec("PyQt6") is None or find_spec("pyqtgraph") is None:
-        sentence = "the cockpit needs PyQt6: install it with `pip install 'mosaic-rl[gui]'`, or use `make gui`"
+        sentence = "the cockpit needs PyQt6: run `make gui` in the checkout, which installs it and opens the cockpit"
         raise CliError(sentence, ExitCode.FAILED)
     if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or os.environ.get("QT_QPA_PLATFORM")):
         sentence = "there is no screen here (neither DISPLAY nor WAYLAND_DISPLAY is set)"
         raise CliError(f"{sentence}: `mosaic runs` and `mosaic follow` show runs on a terminal", ExitCode.FAILED)
     # In place of this process: the command line stays free of Qt.
     command = [sys.executable, "-m", "gym_gui.ui"]
+    private_files.as_before()  # the cockpit also installs packages and writes what people export
     os.execve(command[0], command, {**os.environ, "MOSAIC_HOME": str(session.paths.root)})
 
 
 for _command in (
     train,
     submit,
+    play,
+    watch,
     follow,
     runs.runs,
     runs.show,
+    diff,
     logs,
     metrics,
+    episodes,
+    steps,
+    mind,
+    tell,
+    replay,
+    datasets,
     control.pause,
     control.resume,
     control.cancel,
@@ -108,14 +127,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
     except OSError as error:
         return output.give_up(error)
-    except KeyboardInterrupt:  # a second one, while the first was told
+    except KeyboardInterrupt:  # a second one, while the first was reported
         return ExitCode.INTERRUPTED
     finally:
         output.forget_what_waits()
 
 
 def _told(words: list[str]) -> int:
-    """Run a command line and tell what went wrong in it; the exit code. Raises OSError when that cannot be told."""
+    """Run a command line and print what went wrong in it; the exit code. Raises OSError when printing fails."""
     as_json = wants_json(words)
     try:
         return _run(words)

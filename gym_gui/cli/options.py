@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 from gym_gui.cli import candidates
 from gym_gui.cli.errors import CliError, ExitCode
 from gym_gui.cli.run_view import OUTCOME_WORDS, STATE_WORDS
-from mosaic_protocol.states import RunState
+from gym_gui.services.run_words import state_meanings
 
 LARGEST_SEED = 2**32 - 1
 """What every random generator takes."""
@@ -115,16 +115,10 @@ class Word(click.ParamType[tuple[str, ...]]):
         return [CompletionItem(word) for word in self._shown if word.startswith(incomplete.lower())]
 
 
-def _state_meanings() -> dict[str, tuple[str, ...]]:
-    words = {word: tuple(map(str, states)) for word, states in STATE_WORDS.items()}
-    live = tuple(str(state) for state in RunState if state not in (RunState.INIT, RunState.TERM))
-    return {**words, "running": words["training"], "live": live, **{s.lower(): (str(s),) for s in RunState}}
-
-
 _OUTCOMES = {**{word: (word,) for word in OUTCOME_WORDS}, "cancelled": ("canceled",)}
 STATE = Word(
     "state",
-    _state_meanings(),
+    state_meanings(),
     (*STATE_WORDS, "live"),
     {word: f"--outcome {meaning[0]}" for word, meaning in _OUTCOMES.items()},
 )

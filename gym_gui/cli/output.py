@@ -1,16 +1,26 @@
-"""What is written cannot always be: streams that are closed, full, left by their reader, or of a small alphabet."""
+"""What is written cannot always be: streams that are closed, full, left by their reader, or of a small alphabet.
+
+And it should not always be: on a terminal only the few escape sequences that this program uses pass, wherever a text
+comes from. Names and sentences of others are cleaned where they are used (``format.one_line``), since those few would
+do to redraw a line; this is for what was forgotten there, and for tracebacks.
+"""
 
 from __future__ import annotations
 
 import errno
 import io
 import os
+import re
 import sys
 from typing import TextIO
 
 from gym_gui.cli.errors import CliError, ExitCode, report
+from mosaic_protocol.full_disk import NO_SPACE
+from mosaic_protocol.plain_text import visible
 
-_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_OURS = re.compile(r"(\r|\x1b\[[0-9;]*[mKJF]|\x1b\[\?7[hl])")
+"""Colours, clearing, going up, wrapping: what the live line, the watched list and the passing notices are made of."""
+_UNWRITABLE = (*NO_SPACE, errno.EFBIG, errno.EIO)
 
 
 def prepare() -> None:
@@ -28,6 +38,29 @@ def prepare() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    sys.stdout, sys.stderr = _guarded(sys.stdout), _guarded(sys.stderr)
+
+
+class _Terminal(io.TextIOWrapper):
+    """A terminal that is shown every control character instead of obeying it, apart from those of this program."""
+
+    def __init__(self, stream: io.TextIOWrapper) -> None:
+        super().__init__(stream.buffer, encoding=stream.encoding, errors="backslashreplace", line_buffering=True)
+        self._owner = stream
+        """It closes what it writes to when nobody holds it any more."""
+
+    def write(self, text: str) -> int:
+        if not text.isprintable():
+            parts = _OURS.split(text)
+            parts[::2] = map(visible, parts[::2])
+            text = "".join(parts)
+        return super().write(text)
+
+
+def _guarded(stream: TextIO) -> TextIO:
+    if not isinstance(stream, io.TextIOWrapper) or not stream.isatty():
+        return stream
+    return _Terminal(stream)
 
 
 def _buffered(stream: TextIO) -> TextIO:

@@ -19,8 +19,8 @@ def require_values(ctx: click.Context) -> None:
     """Refuse ``--env-id --seed 3``: an option that took another one for its value."""
     if ctx.resilient_parsing:
         return
-    own = _own_options(ctx.command)
-    for param in ctx.command.params:
+    own = _own_options(ctx)
+    for param in ctx.command.get_params(ctx):
         taken = ctx.params.get(param.name or "")
         if isinstance(param, click.Option) and isinstance(taken, str) and taken.partition("=")[0] in own:
             sentence = f"{param.opts[-1]} needs a value, and {taken} is an option"
@@ -47,7 +47,7 @@ def _meant(sentence: str, ctx: click.Context) -> str | None:
     typed, scripts = refused[1], refused[2]
     if typed == HOME_OPTION:
         return stands_before(ctx.command_path)
-    near = difflib.get_close_matches(typed, _own_options(ctx.command), n=1, cutoff=_NEAR)
+    near = difflib.get_close_matches(typed, _own_options(ctx), n=1, cutoff=_NEAR)
     if not near or (scripts and _likeness(typed, scripts) >= _likeness(typed, near[0])):
         return None
     return f"there is no option {typed!r}; did you mean {near[0]!r}?"
@@ -57,5 +57,6 @@ def _likeness(one: str, other: str) -> float:
     return difflib.SequenceMatcher(None, one, other).ratio()
 
 
-def _own_options(command: click.Command) -> list[str]:
-    return [word for param in command.params if isinstance(param, click.Option) for word in param.opts]
+def _own_options(ctx: click.Context) -> list[str]:
+    options = (param for param in ctx.command.get_params(ctx) if isinstance(param, click.Option))
+    return [word for option in options for word in option.opts]

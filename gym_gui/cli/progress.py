@@ -30,7 +30,8 @@ class Pace:
     _seen: deque[tuple[float, int]] = field(default_factory=deque)
 
     def note(self, run: pb.Run, now: float) -> None:
-        if run.state != RunState.EXEC:  # a pause must not look like slowness
+        # A pause must not look like slowness, nor the first step of a resumed run like a thousand at once.
+        if run.state != RunState.EXEC or not run.last_step:
             self._seen.clear()
             return
         self._seen.append((now, run.last_step))
@@ -69,7 +70,7 @@ def progress_parts(run: pb.Run, pace: Pace, waited: float) -> list[Part]:
 
 def _numbers(run: pb.Run, pace: Pace) -> list[Part]:
     step = run.last_step
-    parts = [Part(f"{step:,}/{run.total_steps:,}" if run.total_steps else f"{step:,} steps", 1)]
+    parts = [Part(f"{step:,}/{run.total_steps:,}" if run.total_steps else fmt.counted(step, "step"), 1)]
     if run.total_steps:
         parts.append(Part(f"{min(100, 100 * step // run.total_steps)}%", 2))
     speed = run.headline.get(SPS_TAG) or pace.steps_per_second

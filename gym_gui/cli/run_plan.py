@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from gym_gui.cli.errors import CliError, ExitCode
-from gym_gui.cli.script_choice import ScriptChoice, choose_worker
-from gym_gui.cli.script_flags import Value, as_option, parse_script_flags
+from gym_gui.cli.script_choice import ScriptChoice
+from gym_gui.cli.script_flags import as_option, parse_script_flags
 from gym_gui.services.run_request import RunRequest, default_name
 
 if TYPE_CHECKING:
+    from gym_gui.services.script_choice import ChosenScript
     from mosaic_protocol.run_config import RunConfigError
     from mosaic_protocol.worker_manifest import Algorithm, Discovery, WorkerManifest
 
-OWN_SETTINGS = frozenset({"algo", "env_id", "seed", "total_timesteps"})
+OWN_SETTINGS = frozenset({"algo", "dataset", "env_id", "seed", "total_timesteps"})
 
 # Which option put a value where a run config was refused.
 _OPTIONS = {
@@ -28,13 +28,21 @@ _OPTIONS = {
     "resources.gpus.mandatory": "--gpus",
     "resources.memory_mb.requested": "--memory-mb",
     "schedule.max_wallclock_minutes": "--max-wallclock-minutes",
+    "artifacts.checkpoints.every_steps": "--checkpoint-every",
+    "artifacts.checkpoints.keep_last": "--checkpoint-keep",
+    "artifacts.steps.keep_last": "--keep-steps",
     "metadata.notes": "--notes",
+    "metadata.group": "--group",
     "metadata.worker.bundle": "--bundle",
+    "metadata.worker.agent_id": "--agent-id",
+    "metadata.worker.worker_id": "--worker-id",
+    "metadata.worker.config.dataset": "--dataset",
     "metadata.worker.config.env_id": "--env-id",
     "metadata.worker.config.seed": "--seed",
     "metadata.worker.config.total_timesteps": "--total-timesteps",
 }
-_FLAG_PATH = re.compile(r"metadata\.worker\.config\.extras\.algo_params\.([^.\[]+)")
+_FLAG_PATH = re.compile(r"metadata\.worker\.config\.params\.([^.\[]+)")
+_NO_PARAMETER = "is not a parameter of the worker"
 
 
 @dataclass(frozen=True)
@@ -43,13 +51,16 @@ class TrainRequest:
 
     algo: str = ""
     env_id: str | None = None
+    dataset: str | None = None
     seed: int = 1
     total_timesteps: int | None = None
     worker: str | None = None
-    upstream: bool = False
-    cleanrl_path: str | None = None
-    script: str | None = None
-    bundle: str | None = None
+    choices: Mapping[str, str | bool] = field(default_factory=dict)
+    """What was chosen of what manifests declare, by name."""
+    resume: str | None = None
+    warm_start: str | None = None
+    agent_id: str = ""
+    worker_id: str = ""
     run_name: str | None = None
     cpus: int = 1
     gpus: int = 0
@@ -57,18 +68,56 @@ class TrainRequest:
     max_wallclock_minutes: float | None = None
     notes: str = ""
     tags: tuple[str, ...] = ()
+    group: str = ""
     extras: tuple[str, ...] = ()
     tensorboard: bool = True
     checkpoints: bool = True
+    checkpoint_every: int | None = None
+    checkpoint_keep: int | None = None
+    keep_steps: int | None = None
     script_flags: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> TrainRequest:
+        """From the parameters of ``mosaic train``; the others are choices of workers."""
+        own = {one.name for one in fields(cls)}
+        known = {name: value for name, value in params.items() if name in own}
+        given = {name: value for name, value in params.items() if name not in own and value}
+        switches = {"no_tensorboard": "tensorboard", "no_checkpoints": "checkpoints"}
+        known |= {name: not given.pop(switch, False) for switch, name in switches.items()}
+        return cls(**known, choices=given)
 
     @property
     def choice(self) -> ScriptChoice:
-        return ScriptChoice(self.algo, self.worker, self.upstream, self.cleanrl_path, self.script, self.bundle)
+        return ScriptChoice(self.algo, self.worker, self.choices)
 
-    def settled(self) -> TrainRequest:
+    @property
+    def start(self) -> dict[str, str] | None:
+        """What the run begins from. Raises :class:`CliError` for two things."""
+        named = {mode: text for mode in ("resume", "warm_start") if (text := getattr(self, mode)) is not None}
+        if len(named) > 1:
+            raise CliError("give --resume or --warm-start, not both", ExitCode.REFUSED)
+        return next(({"mode": mode, "checkpoint": text} for mode, text in named.items()), None)
+
+    @property
+    def artifacts(self) -> dict[str, Any]:
+        """What the run config says of artifacts besides TensorBoard. Raises :class:`CliError` for a contradiction."""
+        asked = {"every_steps": self.checkpoint_every, "keep_last": self.checkpoint_keep}
+        given = {name: value for name, value in asked.items() if value is not None}
+        if given and not self.checkpoints:
+            raise CliError(
+                "--no-checkpoints contradicts --checkpoint-every and --checkpoint-keep: give one or the other",
+                ExitCode.REFUSED,
+            )
+        said = given if self.checkpoints else {"enabled": False}
+        steps = {} if self.keep_steps is None else {"steps": {"keep_last": self.keep_steps}}
+        return {**({"checkpoints": said} if said else {}), **steps}
+
+    def settled(self, found: Discovery) -> TrainRequest:
         """Without an algorithm the first flag of the script stands where the algorithm would."""
-        if self.script and self.algo.startswith("--"):
+        declared = [manifest.choices for manifest in found.workers.values()]
+        replaced = any(one[name].replaces_algorithm for one in declared for name in self.choices if name in one)
+        if replaced and self.algo.startswith("--"):
             return replace(self, algo="", script_flags=(self.algo, *self.script_flags))
         return self
 
@@ -79,7 +128,15 @@ class RunPlan:
 
     manifest: WorkerManifest
     config: dict[str, Any]
-    flags: dict[str, Value] = field(default_factory=dict)
+    is_named: bool = True
+    """Whether somebody chose the run's name; any other gets a number where runs have it already."""
+
+    @property
+    def name(self) -> str:
+        return str(self.config["run_name"])
+
+    def called(self, name: str) -> RunPlan:
+        return replace(self, config={**self.config, "run_name": name})
 
     @property
     def worker_config(self) -> dict[str, Any]:
@@ -89,29 +146,60 @@ class RunPlan:
     @property
     def is_foreign(self) -> bool:
         """Whether the script is not the worker's own."""
-        return "script" in self.worker_config or self.worker_config.get("source") == "cleanrl"
+        return any(choice.is_foreign for choice in self.manifest.chosen(self.worker_config).values())
 
     @property
     def algorithm(self) -> str:
         """What checkpoints of the run call its algorithm."""
-        if "script" in self.worker_config:
-            return Path(self.worker_config["script"]).stem
-        return f"cleanrl/{self.worker_config['algo']}" if self.is_foreign else str(self.worker_config["algo"])
+        return self.manifest.algorithm_of(self.worker_config)
 
 
 def make_plan(request: TrainRequest, found: Discovery) -> RunPlan:
     """Everything that can be checked without the worker. Raises :class:`CliError` with one sentence."""
-    request = request.settled()
-    manifest = choose_worker(found, request.choice)
-    flags = parse_script_flags(request.script_flags, OWN_SETTINGS)
-    if not request.env_id and not request.script:
-        raise _missing_environment(request.algo, manifest.algorithms.get(request.algo), flags)
-    plan = RunPlan(manifest, _config(request, manifest, flags), flags)
-    _check(plan.config)
+    request = request.settled(found)
+    script = request.choice.chosen(found)
+    flags = flags_for(script.manifest, request.script_flags)
+    _require_what_it_needs(request, script, flags)
+    plan = RunPlan(script.manifest, _config(request, script, flags), is_named=request.run_name is not None)
+    _check(plan)
     return plan
 
 
-def _missing_environment(algo: str, offered: Algorithm | None, flags: dict[str, Value]) -> CliError:
+def plan_of(manifest: WorkerManifest, request: RunRequest, *, is_named: bool) -> RunPlan:
+    """The same for a request that somebody else made. Raises :class:`CliError`."""
+    plan = RunPlan(manifest, request.config(), is_named=is_named)
+    _check(plan)
+    return plan
+
+
+def flags_for(manifest: WorkerManifest, words: Iterable[str]) -> dict[str, Any]:
+    """Words that were typed as parameters of a worker; objects and lists are typed as JSON. Raises
+    :class:`CliError`."""
+    from mosaic_protocol.settings_schema import from_json_text, is_structured, parameters
+    from mosaic_protocol.worker_settings import schema_of
+
+    known = parameters(schema_of(manifest) or {})
+    structured = {name for name, one in known.items() if is_structured(one)}
+    texts = structured | {name for name, one in known.items() if one.get("type") == "string"}
+    found: dict[str, Any] = {**parse_script_flags(tuple(words), OWN_SETTINGS, texts)}
+    for name in structured & found.keys():
+        if isinstance(found[name], str):
+            found[name] = from_json_text(found[name])
+            if isinstance(found[name], str):
+                example = "[1, 2]" if known[name].get("type") == "array" else '{"name": 1}'
+                raise CliError(f"{as_option(name)} takes JSON, such as '{example}'", ExitCode.REFUSED)
+    return found
+
+
+def _require_what_it_needs(request: TrainRequest, script: ChosenScript, flags: Mapping[str, Any]) -> None:
+    needs = script.manifest.needs_of(script.settings())
+    if "env" in needs and not request.env_id:
+        raise _missing_environment(request.algo, script.manifest.algorithms.get(request.algo), flags)
+    if "dataset" in needs and not request.dataset:
+        raise CliError(f"--dataset is missing: {script.name} learns from a dataset", ExitCode.REFUSED)
+
+
+def _missing_environment(algo: str, offered: Algorithm | None, flags: Mapping[str, Any]) -> CliError:
     meant = next((name for name in ("env", "environment", "env_name", "envid") if name in flags), None)
     if meant is not None:
         return CliError(f"{as_option(meant)} is not known here; did you mean '--env-id'?", ExitCode.REFUSED)
@@ -122,28 +210,36 @@ def _missing_environment(algo: str, offered: Algorithm | None, flags: dict[str, 
 # ---- the config --------------------------------------------------------------------------------------------------
 
 
-def _config(request: TrainRequest, manifest: WorkerManifest, flags: dict[str, Value]) -> dict[str, Any]:
+def _config(request: TrainRequest, script: ChosenScript, flags: Mapping[str, Any]) -> dict[str, Any]:
+    manifest = script.manifest
     settings = {
-        **request.choice.settings(),
+        **script.settings(),
         "env_id": request.env_id,
+        "dataset": request.dataset,
         "seed": request.seed,
         "total_timesteps": request.total_timesteps,
-        "extras": {**_extras(request.extras), "algo_params": flags},
+        "params": dict(flags),
+        "start": request.start,
+        "extras": _extras(request.extras),
     }
+    usual = default_name(script.name, settings)
     asked = RunRequest(
         worker_type=manifest.type,
         module=manifest.module,
-        run_name=_default_name(request) if request.run_name is None else request.run_name,
+        run_name=usual if request.run_name is None else request.run_name,
         settings=settings,
-        bundle=request.choice.environment,
+        bundle=script.bundle,
         cpus=request.cpus,
-        gpus=request.gpus,
+        gpus=max(request.gpus, 1) if manifest.capabilities.gpu_required else request.gpus,
         memory_mb=request.memory_mb,
         max_wallclock_minutes=request.max_wallclock_minutes,
         notes=request.notes,
         tags=tuple(request.tags),
+        group=request.group,
         tensorboard=request.tensorboard,
-        artifacts={} if request.checkpoints else {"checkpoints": {"enabled": False}},
+        artifacts=request.artifacts,
+        agent_id=request.agent_id,
+        worker_id=request.worker_id,
     )
     return asked.config()
 
@@ -155,6 +251,8 @@ def _extras(words: Iterable[str]) -> dict[str, Any]:
         name, separator, text = word.partition("=")
         if not name or not separator or name == "algo_params":
             raise CliError(f"--extra is given as NAME=VALUE (got {word!r})", ExitCode.REFUSED)
+        if name in found:
+            raise CliError(f"--extra {name} is given twice", ExitCode.REFUSED)
         try:
             found[name] = json.loads(text)
         except ValueError:
@@ -162,24 +260,25 @@ def _extras(words: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-def _default_name(request: TrainRequest) -> str:
-    return default_name(request.choice.name, request.env_id, request.seed)
-
-
-def _check(config: dict[str, Any]) -> None:
-    from mosaic_protocol.run_config import RunConfigError, parse_run_config
+def _check(plan: RunPlan) -> None:
+    from gym_gui.services.trainer.validation.train_config import validate_train_run_config
+    from mosaic_protocol.run_config import RunConfigError
 
     try:
-        parse_run_config(config)
+        validate_train_run_config(plan.config, known_workers={plan.manifest.type: plan.manifest})
     except RunConfigError as error:
-        raise CliError(refusal(error), ExitCode.REFUSED) from error
+        raise CliError(refusal(error, plan.algorithm), ExitCode.REFUSED) from error
 
 
-def refusal(error: RunConfigError) -> str:
+def refusal(error: RunConfigError, algorithm: str = "") -> str:
     """A refused run config in terms of the options that were typed."""
     sentences = []
     for problem in error.problems:
         where = _option_at(problem.path)
+        if problem.message.startswith(_NO_PARAMETER):
+            hint = re.sub(r"'([a-z0-9_]+)'", lambda near: repr(as_option(near[1])), problem.message)
+            sentences.append(f"{algorithm or 'the worker'} has no flag {where}{hint.removeprefix(_NO_PARAMETER)}")
+            continue
         got = f" (got {problem.value_repr})" if problem.value_repr else ""
         sentences.append(f"{where} {problem.message}{got}")
     return "; ".join(dict.fromkeys(sentences))
@@ -188,5 +287,7 @@ def refusal(error: RunConfigError) -> str:
 def _option_at(path: str) -> str:
     if path.startswith("metadata.tags"):
         return "--tag"
+    if path.startswith("metadata.worker.config.start"):
+        return "--resume or --warm-start"
     flag = _FLAG_PATH.match(path)
     return as_option(flag[1]) if flag else _OPTIONS.get(path, path)

@@ -15,9 +15,12 @@ Value: TypeAlias = bool | int | float | str
 _INTEGER = re.compile(r"[+-]?(0|[1-9][0-9_]*)")
 
 
-def parse_script_flags(words: Sequence[str], reserved: Collection[str] = ()) -> dict[str, Value]:
+def parse_script_flags(
+    words: Sequence[str], reserved: Collection[str] = (), texts: Collection[str] = ()
+) -> dict[str, Value]:
     """Names with underscores and their values. A flag's value is the next word unless that is a flag itself; without
-    one it is a switch, which ``--no-`` turns off. ``reserved`` are names that the command has options of its own for.
+    one it is a switch, which ``--no-`` turns off. ``reserved`` are names that the command has options of its own for,
+    ``texts`` names whose value stays as it was typed.
 
     Raises :class:`CliError` for a word without a flag, a flag given twice and a reserved one.
     """
@@ -28,7 +31,7 @@ def parse_script_flags(words: Sequence[str], reserved: Collection[str] = ()) -> 
                 raise _refusal(f"{flag} is an option of mosaic itself: give it before the --")
             if name in found:
                 raise _refusal(f"{flag} is given twice")
-            found[name] = typed(value) if isinstance(value, str) else value
+            found[name] = typed(value) if isinstance(value, str) and name not in texts else value
     except FlagWordError as error:
         raise _refusal(str(error)) from None
     return found
@@ -39,11 +42,11 @@ def typed(text: str) -> Value:
     (``007``) stays text."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
-    if _INTEGER.fullmatch(text):
-        return int(text)
     try:
+        if _INTEGER.fullmatch(text):
+            return int(text)
         number = float(text)
-    except ValueError:
+    except ValueError:  # also for 1_ and for more digits than Python reads
         return text
     return number if math.isfinite(number) and not re.fullmatch(r"[+-]?0[0-9_]+", text) else text
 

@@ -17,6 +17,7 @@ import click
 from gym_gui.cli.errors import CliError, ExitCode
 from gym_gui.services.trainer.errors import WorldError
 from mosaic_protocol.paths import MosaicPaths, default_root
+from mosaic_protocol.unix_socket import listener
 
 if TYPE_CHECKING:
     from gym_gui.services.trainer.client import TrainerClient
@@ -49,7 +50,7 @@ class CliSession:
         """A connection to the daemon, which is started when none runs."""
         from gym_gui.services.trainer.client import TrainerClient
 
-        with self.reaching_daemon(), notice_when_slow("starting the trainer daemon…"):
+        with self.reaching_daemon(), notice_when_slow("waiting for the trainer daemon…"):
             client = TrainerClient.connect(self.paths)
         with client:
             yield client
@@ -66,13 +67,8 @@ class CliSession:
             return None
 
     def daemon_runs(self) -> bool:
-        """Whether a daemon holds the lock of this data root. Imports no gRPC."""
-        from gym_gui.services.trainer.instance_lock import holder
-
-        try:
-            return "target" in (holder(self.paths.lock_file) or {})
-        except OSError:
-            return False
+        """Whether a daemon listens for this data root. Imports no gRPC."""
+        return listener(self.paths.socket) is not None
 
     @contextmanager
     def reaching_daemon(self) -> Iterator[None]:
@@ -120,7 +116,11 @@ def _newest_deleted(client: TrainerClient) -> pb.Run | None:
 
 @contextmanager
 def notice_when_slow(sentence: str) -> Iterator[None]:
-    """Say on stderr what takes so long, once it does."""
+    """Say on stderr what takes so long, once it does, where somebody sits before it: what a program reads there is what
+    went wrong, on a busy machine too."""
+    if not sys.stderr.isatty():
+        yield
+        return
     timer = threading.Timer(_SLOW_SECONDS, lambda: click.echo(sentence, err=True))
     timer.daemon = True
     timer.start()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import click
 from gym_gui.cli import format as fmt
 from gym_gui.cli import run_view
 from gym_gui.cli.session import program, shortest_path
+from gym_gui.services.run_pace import own_speed
 from mosaic_protocol.headline import RECENT_EPISODES, RETURN_TAG
 from mosaic_protocol.paths import RunPaths
 from mosaic_protocol.run_manifest import read_manifest
@@ -74,7 +74,7 @@ def _numbers(client: TrainerClient, run: pb.Run) -> list[tuple[str, str]]:
 def _speed(run: pb.Run) -> str:
     if run.active_seconds < _SHORTEST_MEASURE:
         return ""
-    return f" at {fmt.quantity(round(run.last_step / run.active_seconds))} steps/s"
+    return f" at {fmt.quantity(round(own_speed(run)))} steps/s"
 
 
 def _folder(run: pb.Run) -> list[tuple[str, str]]:
@@ -85,12 +85,17 @@ def products(run: pb.Run) -> list[tuple[str, str]]:
     """Where the run's TensorBoard files and its newest checkpoint are, "" for what it has not produced."""
     folder = Path(run.run_dir)
     manifest = read_manifest(RunPaths(folder))
-    tensorboard = manifest.get("tensorboard_dir")
-    checkpoints = manifest.get("checkpoints") or []
-    return [
-        ("TensorBoard", shlex.quote(shortest_path(folder / tensorboard)) if tensorboard else ""),
-        ("checkpoint", shlex.quote(shortest_path(folder / checkpoints[-1])) if checkpoints else ""),
-    ]
+    checkpoints = manifest.get("checkpoints")
+    newest = checkpoints[-1] if isinstance(checkpoints, list) and checkpoints else None
+    named = {"TensorBoard": manifest.get("tensorboard_dir"), "checkpoint": newest}
+    return [(label, _within(folder, name) if isinstance(name, str) else "") for label, name in named.items()]
+
+
+def _within(folder: Path, name: str) -> str:
+    """A path in a run's folder as a person would type it, "" for a name that a run put there and that leads out."""
+    path = folder / name
+    inside = path.is_relative_to(folder) and ".." not in path.parts and name.isprintable()
+    return shlex.quote(shortest_path(path)) if inside else ""
 
 
 def _files(run: pb.Run) -> list[tuple[str, str]]:
@@ -116,7 +121,6 @@ def _tensorboard_command(run: pb.Run) -> str:
 
 def _longer_run(run: pb.Run, mosaic: str) -> str:
     """The same with another seed and ten times as long."""
-    settings = json.loads(run.config_json)["metadata"]["worker"]["config"]
     steps = f" --total-timesteps {10 * run.total_steps}" if run.total_steps else ""
-    seed = int(settings.get("seed", 1)) + 1
-    return f"{mosaic} train {run.algo} --env-id {run.env_id} --seed {seed}{steps}"
+    seed = (run.seed if run.HasField("seed") else 1) + 1
+    return f"{mosaic} train {shlex.quote(run.algo)} --env-id {shlex.quote(run.env_id)} --seed {seed}{steps}"

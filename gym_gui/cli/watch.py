@@ -1,4 +1,4 @@
-"""A picture of the daemon's world that is drawn anew in its place every second, until Ctrl-C."""
+"""A picture of the daemon's world that is redrawn in its place every second, until Ctrl-C."""
 
 from __future__ import annotations
 

@@ -25,6 +25,10 @@ LOG_TRAINER_INTERNAL_ERROR = LogConstant("LOG404", logging.ERROR, "unexpected er
 LOG_TRAINER_WARM_START_FAILED = LogConstant("LOG405", logging.WARNING, "warm start not available; spawning instead")
 LOG_TRAINER_STUBBORN_PROCESS = LogConstant("LOG406", logging.WARNING, "processes do not end although killed")
 LOG_TRAINER_HOUSEKEEPING = LogConstant("LOG407", logging.INFO, "housekeeping")
+LOG_SOCKET_MENDED = LogConstant("LOG408", logging.WARNING, "the socket was removed or replaced; made again")
+LOG_TOKEN_REPLACED = LogConstant("LOG409", logging.WARNING, "the clients' token was removed or readable by others")
+LOG_DATABASE_REMOVED = LogConstant("LOG411", logging.ERROR, "a database was removed; writing it again")
+LOG_TRAINER_REPLACED = LogConstant("LOG410", logging.ERROR, "the data root was replaced; leaving")
 
 LOG_RUN_SUBMITTED = LogConstant("LOG501", logging.INFO, "run accepted")
 LOG_RUN_TRANSITION = LogConstant("LOG502", logging.INFO, "run moved")
@@ -35,10 +39,16 @@ LOG_RUN_LAUNCH_FAILED = LogConstant("LOG506", logging.ERROR, "worker could not b
 LOG_RUN_SWEPT = LogConstant("LOG507", logging.WARNING, "processes left behind by a worker were ended")
 LOG_RUN_DELETED = LogConstant("LOG508", logging.INFO, "run deleted")
 LOG_RUN_WAITS = LogConstant("LOG509", logging.WARNING, "worker cannot be started yet; trying again")
+LOG_RUN_CANNOT_CLOSE = LogConstant("LOG510", logging.WARNING, "run cannot be closed yet; trying again")
 
 LOG_STORE_FULL = LogConstant("LOG601", logging.ERROR, "no disk space; trying again")
 LOG_STORE_DAMAGED_KEPT = LogConstant("LOG602", logging.ERROR, "damaged database kept aside")
 LOG_STORE_BAD_JOURNAL = LogConstant("LOG603", logging.ERROR, "a worker's journal could not be read to its end")
+LOG_STORE_LATE_JOURNAL = LogConstant("LOG605", logging.INFO, "the journal of a run that had ended was read")
+LOG_STORE_MANY_TAGS = LogConstant("LOG606", logging.WARNING, "a run logs ever new tags")
+LOG_STORE_UPKEEP = LogConstant("LOG607", logging.WARNING, "compacting recorded steps waits")
+LOG_STORE_UPKEEP_FAILED = LogConstant("LOG608", logging.ERROR, "recorded steps of a run stay as they are")
+LOG_STORE_CONVERSION = LogConstant("LOG604", logging.INFO, "metrics of an earlier version are moved")
 
 LOG_RPC_REFUSED = LogConstant("LOG701", logging.INFO, "request refused")
 LOG_RPC_UNAUTHENTICATED = LogConstant("LOG702", logging.WARNING, "request without a valid token")

@@ -10,7 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gym_gui.logging_config.log_constants import LogConstant
+from gym_gui.logging_config.log_constants import LOG_TRAINER_INTERNAL_ERROR, LogConstant
+
+logger = logging.getLogger(__name__)
 
 _SECRET_NAME = re.compile(r"token|password|secret|api_?key|authorization", re.IGNORECASE)
 _MAX_BYTES = 10 * 1024 * 1024
@@ -20,6 +22,12 @@ _KEPT_FILES = 5
 def log_event(logger: logging.Logger, constant: LogConstant, *, level: int | None = None, **fields: Any) -> None:
     """Log one event of a kind, with fields."""
     logger.log(level or constant.level, constant.message, extra={"code": constant.code, "fields": fields})
+
+
+def log_bug(error: BaseException, **fields: Any) -> None:
+    """An error that should not have been: logged with its traceback, and the daemon goes on."""
+    constant = LOG_TRAINER_INTERNAL_ERROR
+    logger.error(constant.message, exc_info=error, extra={"code": constant.code, "fields": fields})
 
 
 class JsonFormatter(logging.Formatter):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gym_gui.services.run_words import called
 from mosaic_protocol.paths import RunPaths
 from mosaic_protocol.run_manifest import read_manifest
+from mosaic_protocol.settings_spelling import respelt
 from mosaic_protocol.states import Outcome
 
 if TYPE_CHECKING:
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
 
 
 class CannotContinueError(Exception):
-    """A run cannot go on; ``str()`` is a sentence that says why."""
+    """A run cannot go on; ``str()`` is a sentence that says why, ``why`` its last part alone."""
+
+    def __init__(self, run: pb.Run, why: str) -> None:
+        super().__init__(f"{called(run)} cannot go on: {why}")
+        self.why = why
 
 
 def continued(run: pb.Run) -> dict[str, Any]:
@@ -25,19 +30,48 @@ def continued(run: pb.Run) -> dict[str, Any]:
     Reads the run's manifest and the workers' ones: not for a thread that must not wait.
     """
     if run.outcome == Outcome.COMPLETED:
-        raise _refusal(run, f"it completed: {_instead(run)}")
+        raise CannotContinueError(run, f"it completed: {_instead(run)}")
     _require_capability(run)
     checkpoint = _newest_checkpoint(run)
-    config: dict[str, Any] = json.loads(run.config_json)
-    worker = config["metadata"]["worker"]["config"]
-    params = worker.setdefault("extras", {}).setdefault("algo_params", {})
-    params["resume"] = str(Path(run.run_dir) / checkpoint)
+    config = _config_of(run)
+    worker = config["metadata"]["worker"]
+    worker["config"]["start"] = {"mode": "resume", "checkpoint": str(Path(run.run_dir) / checkpoint)}
     config["metadata"]["parent"] = {"run_id": run.run_id, "checkpoint": checkpoint}
     return config
 
 
+def _config_of(run: pb.Run) -> dict[str, Any]:
+    """The run's config, its worker's settings in today's words: it may have been stored when there were others."""
+    config: dict[str, Any] = json.loads(run.config_json)
+    worker = config.get("metadata", {}).get("worker")
+    if isinstance(worker, dict) and isinstance(worker.get("config"), dict):
+        worker["config"] = respelt(worker["config"])
+    return config
+
+
+def why_not_continued(run: pb.Run) -> str:
+    """Why a run that is over cannot go on, "" when it can. Reads files, like :func:`continued`."""
+    try:
+        continued(run)
+    except CannotContinueError as error:
+        return error.why
+    except (OSError, ValueError, KeyError, TypeError):
+        return "its settings cannot be read"
+    return ""
+
+
 def _instead(run: pb.Run) -> str:
-    return "start a new run" + (", or give this one's checkpoint to --warm-start" if _checkpoints(run) else "")
+    """What a person can do, as far as the worker offers it."""
+    from mosaic_protocol.worker_manifest import discover
+
+    manifest = discover().workers.get(run.worker_type)
+    offered = manifest.capabilities if manifest is not None and _checkpoints(run) else None
+    ways = ["start a new run"]
+    if offered is not None and offered.resume:
+        ways.append("give its checkpoint to --resume with a higher --total-timesteps")
+    if offered is not None and offered.warm_start:
+        ways.append("give it to --warm-start" if offered.resume else "give its checkpoint to --warm-start")
+    return ", or ".join(ways)
 
 
 def _checkpoints(run: pb.Run) -> list[Any]:
@@ -46,31 +80,34 @@ def _checkpoints(run: pb.Run) -> list[Any]:
 
 
 def _newest_checkpoint(run: pb.Run) -> str:
-    found = _checkpoints(run)
+    found = [name for name in _checkpoints(run) if (Path(run.run_dir) / str(name)).is_dir()]
     if not found:
-        raise _refusal(run, "it left no checkpoint: start it anew")
+        raise CannotContinueError(run, "it left no checkpoint: start it again from the beginning")
     return str(found[-1])
 
 
 def _require_capability(run: pb.Run) -> None:
     from mosaic_protocol.worker_manifest import discover
 
-    manifest = discover().workers.get(run.worker_type)
-    if manifest is None or not manifest.capabilities.resume:
-        raise _refusal(run, f"its worker {run.worker_type!r} does not offer it")
+    found = discover()
+    manifest = found.workers.get(run.worker_type)
+    if manifest is None:
+        why = f" ({found.problems[0]})" if found.problems else ""
+        raise CannotContinueError(run, f"its worker {run.worker_type!r} was not found here{why}: see `mosaic workers`")
+    if not manifest.capabilities.resume:
+        raise CannotContinueError(run, f"its worker {run.worker_type!r} does not offer it")
+    told = json.loads(run.capabilities_json or "{}")
+    if isinstance(told, dict) and told.get("resume") is False:
+        raise CannotContinueError(run, "its script cannot be resumed; its checkpoints can be given to --warm-start")
 
 
-def _refusal(run: pb.Run, why: str) -> CannotContinueError:
-    return CannotContinueError(f"{called(run)} cannot go on: {why}")
-
-
-def anew(run: pb.Run) -> dict[str, Any]:
+def duplicated(run: pb.Run) -> dict[str, Any]:
     """The config of a run like this one that begins from the beginning: without its lineage."""
-    config: dict[str, Any] = json.loads(run.config_json)
+    config = _config_of(run)
     metadata = config.get("metadata", {})
     metadata.pop("parent", None)
-    extras = metadata.get("worker", {}).get("config", {}).get("extras")
-    params = extras.get("algo_params") if isinstance(extras, dict) else None
-    if isinstance(params, dict):
-        params.pop("resume", None)
+    metadata.pop("sweep", None)  # it is not one of those that the sweep made
+    settings = metadata.get("worker", {}).get("config", {})
+    if (settings.get("start") or {}).get("mode") == "resume":
+        del settings["start"]
     return config

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import shlex
 import stat
@@ -15,17 +16,21 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from gym_gui.services.trainer.bundles import NAMED_IN_ADVICE, BundleInfo, BundleManager
+from gym_gui.services.external_services import look_for
+from gym_gui.services.trainer.bundles.manager import NAMED_IN_ADVICE, BundleInfo, BundleManager
+from gym_gui.services.trainer.bundles.requirements import find_here, finder_in
 from gym_gui.services.trainer.errors import TrainerError
-from gym_gui.services.trainer.gpu import GpuProbe, probe_gpus
-from gym_gui.services.trainer.host import disk_free
+from mosaic_host.capacity import disk_free
+from mosaic_host.gpu import GpuProbe, probe_gpus
 from mosaic_protocol.paths import MosaicPaths
+from mosaic_protocol.worker_manifest import Discovery, discover
 
 MINIMUM_PYTHON = (3, 11)
 DISK_WARN_BYTES = 2 * 1024**3
 DISK_FAIL_BYTES = 200 * 1024**2
 OPEN_FILES_WANTED = 1024
-TORCH_BUNDLE = "cleanrl_worker"
+COCKPIT_BUNDLE = "gui"
+"""The cockpit runs in the interpreter of the command line, never in a bundle's environment."""
 
 Status = Literal["ok", "warn", "fail"]
 DaemonProbe = Callable[[], "str | Exception"]
@@ -65,9 +70,13 @@ def _all_checks(
     yield _disk(paths.root)
     yield _open_files()
     yield _token(paths.token_file)
-    yield _gpu(gpu_probe())
-    yield _torch(bundles)
-    yield _atari()
+    gpu = gpu_probe()
+    yield _gpu(gpu)
+    found = discover()
+    yield _torch(bundles, found, has_gpu=bool(gpu.gpus))
+    yield _atari(found)
+    yield _workers(found)
+    yield from _services(found)
     yield from map(_bundle, bundles.list())
     yield _daemon(daemon_probe)
 
@@ -125,14 +134,15 @@ def _token(token_file: Path) -> Check:
     try:
         mode = stat.S_IMODE(token_file.stat().st_mode)
     except FileNotFoundError:
-        return Check("token", title, "ok", "None yet: made when the daemon first starts")
+        return Check("token", title, "ok", "None: the daemon makes one whenever it starts")
     except OSError as error:
         fix = f"ls -ld {shlex.quote(str(token_file.parent))}"
         return Check("token", title, "fail", f"{token_file} cannot be read: {error.strerror or error}", fix)
     if mode == 0o600:
         return Check("token", title, "ok", "Readable by its owner only")
-    detail = f"{token_file} has mode {mode:04o} where it must be 0600: others could use the daemon"
-    return Check("token", title, "fail", detail, f"chmod 600 {shlex.quote(str(token_file))}")
+    detail = f"{token_file} has mode {mode:04o} where it must be 0600: others could have read it. A daemon that runs "
+    detail += "replaces it within a second; without one it opens nothing"
+    return Check("token", title, "fail", detail, "mosaic daemon status")
 
 
 def _gpu(probe: GpuProbe) -> Check:
@@ -145,31 +155,44 @@ def _gpu(probe: GpuProbe) -> Check:
     return Check("gpu", title, "ok", names)
 
 
-def _torch(bundles: BundleManager) -> Check:
+def _torch(bundles: BundleManager, found: Discovery, *, has_gpu: bool) -> Check:
+    """The torch of the first worker that has a bundle: built-in ones come first."""
     title = "PyTorch"
-    version, place = _torch_version(bundles)
-    if version:
-        return Check("torch", title, "ok", f"torch {version} in {place}")
-    detail = f"No usable environment with torch for the {TORCH_BUNDLE} bundle"
-    return Check("torch", title, "fail", detail, f"mosaic bundles install {TORCH_BUNDLE}")
+    bundle = next((one.bundle for one in found.workers.values() if one.bundle), None)
+    torch, place = _installed_torch(bundles, bundle)
+    if torch is None and bundle is None:
+        return Check("torch", title, "warn", "Not installed here, and no worker has a bundle for it", "mosaic workers")
+    if torch is None:
+        detail = f"No usable environment with torch for the {bundle} bundle"
+        return Check("torch", title, "fail", detail, f"mosaic bundles install {bundle}")
+    build = _torch_build(torch)
+    idle = "; it cannot use the GPU" if has_gpu and build == "CPU build" else ""
+    return Check("torch", title, "ok", f"torch {torch.version} ({build}{idle}) in {place}")
 
 
-def _torch_version(bundles: BundleManager) -> tuple[str, str]:
+def _installed_torch(bundles: BundleManager, bundle: str | None) -> tuple[metadata.Distribution | None, str]:
+    """The torch that runs use, and the interpreter it belongs to."""
     try:
-        record = bundles.bundle_record(TORCH_BUNDLE)
+        python = bundles.bundle_record(bundle)["python"] if bundle else None
     except TrainerError:
-        record = {"python": None, "requirements": []}
-    for line in record["requirements"]:
-        name, _, version = line.partition("==")
-        if name == "torch":
-            return version, str(record["python"])
+        python = None
+    if python is not None and python != sys.executable:
+        return finder_in(Path(python).parent.parent)("torch"), python
+    return find_here("torch"), sys.executable
+
+
+def _torch_build(torch: metadata.Distribution) -> str:
+    """Read from its files: importing torch takes seconds. Its version need not name the build."""
     try:
-        return metadata.version("torch"), sys.executable
-    except metadata.PackageNotFoundError:
-        return "", ""
+        said = Path(str(torch.locate_file("torch/version.py"))).read_text()
+    except OSError:
+        return "unknown build"
+    named = dict(re.findall(r"^(cuda|hip|xpu)\b[^=\n]*= *['\"]([^'\"]+)", said, re.MULTILINE))
+    kinds = {"cuda": "CUDA", "hip": "ROCm", "xpu": "XPU"}
+    return next((f"{kinds[kind]} {version} build" for kind, version in named.items()), "CPU build")
 
 
-def _atari() -> Check:
+def _atari(found: Discovery) -> Check:
     """The games come with the emulator; both are looked for without being loaded."""
     title = "Atari games"
     spec = find_spec("ale_py")
@@ -178,7 +201,34 @@ def _atari() -> Check:
     if games:
         return Check("atari", title, "ok", f"{games} ROMs in {folder}")
     what = "ale-py has no ROMs" if spec is not None else "Not installed; only Atari's environments need them"
-    return Check("atari", title, "warn", what, "python -m cleanrl_worker.tools.install_extras --set atari")
+    return Check("atari", title, "warn", what, _installer_of_games(found))
+
+
+def _installer_of_games(found: Discovery) -> str:
+    for manifest in found.workers.values():
+        if manifest.extras_module and any("atari" in one.environments for one in manifest.algorithms.values()):
+            return f"python -m {manifest.extras_module} --set atari"
+    return "pip install ale-py"
+
+
+def _workers(found: Discovery) -> Check:
+    title = "Workers"
+    if not found.problems:
+        return Check("workers", title, "ok", f"{', '.join(found.workers)} found" if found.workers else "None found")
+    more = f" ({len(found.problems) - 1} more)" if len(found.problems) > 1 else ""
+    return Check("workers", title, "warn", f"{found.problems[0]}{more}", "mosaic workers")
+
+
+def _services(found: Discovery) -> Iterator[Check]:
+    """What workers need beside them, such as a chat server; a worker that needs nothing has no line here."""
+    for manifest in found.workers.values():
+        for state in look_for(manifest.capabilities.external_services):
+            identity, title = f"service-{manifest.type}-{state.name}", f"Service {state.name}"
+            detail = f"The worker {manifest.type} {state}" if state.answers is None else f"{state} ({manifest.type})"
+            if state.answers:
+                yield Check(identity, title, "ok", detail)
+            else:
+                yield Check(identity, title, "warn", detail, "mosaic workers")
 
 
 def _bundle(info: BundleInfo) -> Check:
@@ -187,11 +237,14 @@ def _bundle(info: BundleInfo) -> Check:
         return Check(identity, title, "fail", info.problem, f"${{EDITOR:-vi}} {shlex.quote(str(info.file))}")
     if info.status == "current":
         return Check(identity, title, "ok", "Satisfied by this interpreter")
+    if info.name == COCKPIT_BUNDLE:
+        detail = f"Not installed for {sys.executable}, where `mosaic gui` looks for it; only the cockpit needs it"
+        return Check(identity, title, "warn", detail, "make gui")
     if info.status == "ready":
         return Check(identity, title, "ok", f"Its environment is ready: {info.python}")
     fix = f"mosaic bundles install {info.name}"
     if info.status == "missing":  # what this interpreter lacks of it says nothing: it was never meant to go in there
-        return Check(identity, title, "warn", "Not installed; only the runs and workers that name it need it", fix)
+        return Check(identity, title, "warn", "Not installed; only runs and workers that use it need it", fix)
     named = ", ".join(info.missing[:NAMED_IN_ADVICE])
     more = len(info.missing) - NAMED_IN_ADVICE
     detail = f"Its environment is out of date: it lacks {named}" + (f" and {more} more" if more > 0 else "")

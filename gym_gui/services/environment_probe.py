@@ -1,7 +1,7 @@
-"""Run in a worker's interpreter, as a file and with nothing of ours: which environments can be trained on there.
+"""Run in a worker's interpreter, as a file and without MOSAIC's packages: which environments can be trained on there.
 
 Prints one JSON object: families of environments, whether what they need is installed, and the set of extras that
-brings it.
+brings it. With names of modules as arguments it only tells which of those are installed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _family(name: str, sources: list[str], module: str, extra: str, environments
 
 
 def _gymnasium_families() -> list[dict[str, Any]]:
-    # By name, so that tools which look at imports know that nothing of ours needs it.
+    # By name, so that tools which look at imports know that MOSAIC does not need it.
     registry = importlib.import_module("gymnasium").registry
     found: dict[tuple[str, str, str], list[str]] = {}
     for env_id, spec in registry.items():
@@ -85,6 +85,9 @@ def _atari_family() -> dict[str, Any]:
 
 
 def main() -> None:
+    if modules := sys.argv[1:]:
+        json.dump({"installed": {module: _has(module) for module in modules}}, sys.stdout)
+        return
     with redirect_stdout(io.StringIO()), warnings.catch_warnings(action="ignore"):
         families = [*_gymnasium_families(), _atari_family()]
         families.append(_family("Procgen", ["procgen"], "envpool", "envpool", list(_PROCGEN_GAMES)))

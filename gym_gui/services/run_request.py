@@ -3,57 +3,29 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-UPSTREAM_BUNDLE = "cleanrl_upstream"
-"""Upstream's scripts need libraries that are years older than those of any worker."""
+from mosaic_protocol.settings_spelling import respelt, start_of
+
+RESUMED, COPY = "resumed", "copy"
+"""What the name of a run says that goes on from another one, or repeats it."""
+LONGEST_STEM = 112
+"""A name has at most 120 characters, of which a number and its hyphen take some."""
 
 
-@dataclass(frozen=True)
-class ScriptSettings:
-    """Which script trains: an algorithm of the worker's, upstream CleanRL's of that name, or a file of the user's."""
-
-    algo: str = ""
-    upstream: bool = False
-    cleanrl_path: str = ""
-    script: str = ""
-    bundle: str = ""
-
-    @property
-    def is_upstream(self) -> bool:
-        return not self.script and bool(self.upstream or self.cleanrl_path)
+class Script(Protocol):
+    """What trains, as :class:`~gym_gui.services.script_choice.ChosenScript` tells it."""
 
     @property
     def name(self) -> str:
         """What to call it."""
-        return Path(self.script).stem if self.script else self.algo
-
-    @property
-    def environment(self) -> str | None:
-        """The bundle that the script runs in; None for the worker's own."""
-        return self.bundle or (UPSTREAM_BUNDLE if self.is_upstream else None)
-
-    def settings(self) -> dict[str, Any]:
-        """Its part of the worker's config. Paths are taken as they are."""
-        if self.script:
-            return {"script": str(Path(self.script).expanduser())}
-        found: dict[str, Any] = {"algo": self.algo}
-        if self.cleanrl_path:
-            found["cleanrl_path"] = str(Path(self.cleanrl_path).expanduser())
-        return {**found, "source": "cleanrl"} if self.is_upstream else found
 
     def words(self) -> list[str]:
-        """The same as words of ``mosaic train``."""
-        if self.script:
-            words = ["--script", self.script]
-        else:
-            words = [self.algo, *(["--upstream"] if self.upstream else [])]
-            words += ["--cleanrl-path", self.cleanrl_path] if self.cleanrl_path else []
-        return [*words, "--bundle", self.bundle] if self.bundle else words
+        """The words of ``mosaic train`` that choose it."""
 
 
 @dataclass(frozen=True)
@@ -73,16 +45,19 @@ class RunRequest:
     tags: tuple[str, ...] = ()
     tensorboard: bool = True
     artifacts: Mapping[str, Any] = field(default_factory=dict)
+    agent_id: str = ""
+    worker_id: str = ""
+    group: str = ""
 
     def config(self) -> dict[str, Any]:
         """The run config, unchecked: :func:`mosaic_protocol.run_config.parse_run_config` checks it."""
         worker: dict[str, Any] = {
             "type": self.worker_type,
             "module": self.module,
-            "config": {name: value for name, value in self.settings.items() if value is not None},
+            "config": respelt(self.settings),
         }
-        if self.bundle is not None:
-            worker["bundle"] = self.bundle
+        named = {"bundle": self.bundle, "agent_id": self.agent_id or None, "worker_id": self.worker_id or None}
+        worker |= {name: value for name, value in named.items() if value is not None}
         return {
             "run_name": self.run_name,
             "resources": {
@@ -92,29 +67,60 @@ class RunRequest:
                 "memory_mb": {"requested": self.memory_mb},
             },
             "artifacts": {"tensorboard": {"enabled": self.tensorboard}, **self.artifacts},
-            "metadata": {"worker": worker, "notes": self.notes, "tags": list(self.tags)},
+            "metadata": {"worker": worker, "notes": self.notes, "tags": list(self.tags), **self._group()},
             "schedule": {"max_wallclock_minutes": self.max_wallclock_minutes},
         }
 
-
-def default_name(script: str, env_id: str | None, seed: int) -> str:
-    """What a run is called that nobody gave a name."""
-    return "-".join([script, *([env_id.lower()] if env_id else []), f"s{seed}"])
+    def _group(self) -> dict[str, str]:
+        return {"group": self.group} if self.group else {}
 
 
-def train_command(script: ScriptSettings, request: RunRequest, worker: str = "") -> str:
+def default_name(script: str, settings: Mapping[str, Any]) -> str:
+    """What a run is called that nobody gave a name: after what trains, what it learns from, its seed, and whether it
+    goes on from another one. ``settings`` are the worker's, in any spelling."""
+    source = settings.get("env_id") or settings.get("dataset")
+    start = start_of(settings)
+    resumed = start is not None and start[0] == "resume"
+    named = [str(source).lower().replace("/", "-")] if source else []  # a word with a slash is taken for a path
+    return "-".join([script, *named, f"s{settings.get('seed') or 0}", *([RESUMED] if resumed else [])])
+
+
+def is_numbered(name: str, usual: str) -> bool:
+    """Whether a name is the usual one, as it is or with a number behind it."""
+    return name == usual or re.fullmatch(rf"{re.escape(usual)}-\d+", name) is not None
+
+
+def fresh_name(wanted: str, is_taken: Callable[[str], bool]) -> str:
+    """The name itself, or where a run has it already the first of name-2, name-3, … that none has."""
+    if not is_taken(wanted):
+        return wanted
+    numbered = re.fullmatch(r"(.+)-(\d{1,6})", wanted)
+    stem, number = (numbered[1], int(numbered[2])) if numbered and is_taken(numbered[1]) else (wanted, 1)
+    while is_taken(f"{stem}-{(number := number + 1)}"):
+        pass
+    return f"{stem}-{number}"
+
+
+def derived_name(parent: str, word: str, is_taken: Callable[[str], bool]) -> str:
+    """What a run is called that comes of another one: ``baseline-resumed``, then ``baseline-resumed-2`` and so on."""
+    stem = re.sub(rf"-{word}(-\d{{1,6}})?$", "", parent)
+    return fresh_name(f"{stem[: LONGEST_STEM - len(word)]}-{word}", is_taken)
+
+
+def train_command(script: Script, request: RunRequest, worker: str = "") -> str:
     """The ``mosaic train`` command line of a request, for people to copy."""
     words = ["mosaic", "train", *script.words()]
     words += ["--worker", worker] if worker else []
-    settings = request.settings
-    for name in ("env_id", "seed", "total_timesteps"):
-        if settings.get(name) not in (None, ""):
+    settings = respelt(request.settings)
+    for name in ("env_id", "dataset", "seed", "total_timesteps"):
+        if name in settings:
             words += [_option(name), str(settings[name])]
-    words += _run_options(request, default_name(script.name, settings.get("env_id"), settings.get("seed") or 0))
-    extras = dict(settings.get("extras") or {})
-    flags = extras.pop("algo_params", None) or {}
-    for name, value in extras.items():
+    if (start := start_of(settings)) is not None:
+        words += [_option(start[0]), start[1]]
+    words += _run_options(request, default_name(script.name, settings))
+    for name, value in (settings.get("extras") or {}).items():
         words += ["--extra", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
+    flags = settings.get("params") or {}
     return shlex.join([*words, *(["--", *flag_words(flags)] if flags else [])])
 
 
@@ -126,12 +132,23 @@ def _run_options(request: RunRequest, plain_name: str) -> list[str]:
         ("--memory-mb", request.memory_mb, 0),
         ("--max-wallclock-minutes", request.max_wallclock_minutes, None),
         ("--notes", request.notes, ""),
+        ("--agent-id", request.agent_id, ""),
+        ("--worker-id", request.worker_id, ""),
+        ("--group", request.group, ""),
     ):
         words += [option, str(value)] if value != usual else []
     words += [word for tag in request.tags for word in ("--tag", tag)]
     words += [] if request.tensorboard else ["--no-tensorboard"]
-    keeps = (request.artifacts.get("checkpoints") or {}).get("enabled", True)
-    return words if keeps else [*words, "--no-checkpoints"]
+    kept = (request.artifacts.get("steps") or {}).get("keep_last")
+    words += [] if kept is None else ["--keep-steps", str(kept)]
+    return [*words, *_checkpoint_options(request.artifacts.get("checkpoints") or {})]
+
+
+def _checkpoint_options(asked: Mapping[str, Any]) -> list[str]:
+    if not asked.get("enabled", True):
+        return ["--no-checkpoints"]
+    options = (("--checkpoint-every", asked.get("every_steps")), ("--checkpoint-keep", asked.get("keep_last")))
+    return [word for option, value in options if value is not None for word in (option, str(value))]
 
 
 def flag_words(flags: Mapping[str, Any]) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mosaic_protocol.states import Desired, Outcome, RunState
 
@@ -11,20 +13,34 @@ if TYPE_CHECKING:
     from mosaic_protocol.proto import trainer_pb2 as pb
 
 MISSING = "-"
+PLAY = "play"
+"""The algorithm that a worker with live sessions offers; a run of it is a session."""
+TRAINING, PLAYING = "training", "playing"
 
 STATE_WORDS: dict[str, tuple[RunState, ...]] = {
     "queued": (RunState.INIT,),
     "starting": (RunState.HSHK, RunState.RDY),
-    "training": (RunState.EXEC,),
+    TRAINING: (RunState.EXEC,),
+    PLAYING: (RunState.EXEC,),
     "paused": (RunState.PAUSE,),
     "ending": (RunState.FAULT,),
     "over": (RunState.TERM,),
 }
-"""What people call the states. Several states share a word where the difference does not matter to them."""
+"""What people call the states. Several states share a word where the difference does not matter to them; one has two,
+which :func:`activity` tells apart."""
 
 OUTCOME_WORDS = {outcome.value: outcome.value.replace("_", " ") for outcome in Outcome}
 
+_ABOUT_TO_HOLD = (RunState.HSHK, RunState.RDY, RunState.EXEC)
 _WORDS: dict[str, str] = {state: word for word, states in STATE_WORDS.items() for state in states}
+
+
+def state_meanings() -> dict[str, tuple[str, ...]]:
+    """What each word for a state stands for where runs are looked for: states, or what :func:`activity` says."""
+    live = tuple(str(state) for state in RunState if state not in (RunState.INIT, RunState.TERM))
+    words = {word: tuple(map(str, states)) for word, states in STATE_WORDS.items()}
+    words |= {TRAINING: (TRAINING,), PLAYING: (PLAYING,), "running": (str(RunState.EXEC),), "live": live}
+    return words | {state.lower(): (str(state),) for state in RunState}
 
 
 # ---- runs --------------------------------------------------------------------------------------------------------
@@ -44,17 +60,27 @@ def is_over(run: pb.Run) -> bool:
     return run.state == RunState.TERM
 
 
+def activity(run: pb.Run) -> str:
+    """What a run that makes steps does with them: a session plays, any other run trains; "" for all that make none.
+
+    By the algorithm, which listings have a column for. Whether its CPUs are counted apart depends on a setting.
+    """
+    if run.state != RunState.EXEC:
+        return ""
+    return PLAYING if run.algo == PLAY else TRAINING
+
+
 def state_word(run: pb.Run) -> str:
     """Where a run is in its life, in a word; what was asked of it and has not happened yet included."""
     if is_over(run):
         return OUTCOME_WORDS.get(run.outcome, run.outcome)
     if run.state != RunState.INIT and run.desired == Desired.STOP:
         return "stopping"
-    if run.state == RunState.EXEC and run.desired == Desired.PAUSE:
+    if run.state in _ABOUT_TO_HOLD and run.desired == Desired.PAUSE:
         return "pausing"
     if run.state == RunState.PAUSE and run.desired == Desired.RUN:
         return "resuming"
-    return _WORDS.get(run.state, run.state)
+    return activity(run) or _WORDS.get(run.state, run.state)
 
 
 def percent(run: pb.Run) -> int:
@@ -129,3 +155,14 @@ def ago(wall_time: float, now: float | None = None) -> str:
         if past < limit:
             return "just now" if past < 2 else f"{int(past // seconds)}{unit} ago"
     return time.strftime("%Y-%m-%d", time.localtime(wall_time))
+
+
+def summary_value(value: Any) -> str:
+    """One thing that a worker's dry run tells: text, a command line, parameters, or what its runs can do."""
+    if isinstance(value, dict) and value and all(isinstance(one, dict) and "offered" in one for one in value.values()):
+        return ", ".join(name.replace("_", " ") for name, one in value.items() if one["offered"]) or "none"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={json.dumps(one)}" for name, one in value.items()) or "none"
+    if isinstance(value, list):
+        return shlex.join(map(str, value))
+    return " ".join(value.split()) if isinstance(value, str) else json.dumps(value)

@@ -19,13 +19,15 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 from mosaic_protocol.paths import MosaicPaths
+from mosaic_protocol.worker_packages import worker_environment
 
 if TYPE_CHECKING:
     from mosaic_protocol.worker_manifest import WorkerManifest
 
-_CODE_ROOT = Path(__file__).resolve().parents[2]
 _REFUSED_STATUS = 2
 _END_SECONDS = 10.0
+_LONGEST_LINE = 64 * 1024 * 1024
+_MOST_ERROR_BYTES = 256 * 1024
 
 
 class ToolError(Exception):
@@ -33,7 +35,12 @@ class ToolError(Exception):
 
 
 class ToolRefusedError(ToolError):
-    """What was asked of it cannot be done."""
+    """What was asked of it cannot be done. ``excerpt``: lines to show below the sentence, such as the one with the
+    mistake and a caret under it."""
+
+    def __init__(self, sentence: str, excerpt: tuple[str, ...] = ()) -> None:
+        super().__init__(sentence)
+        self.excerpt = excerpt
 
 
 class ToolFailedError(ToolError):
@@ -48,7 +55,7 @@ def interpreter(manifest: WorkerManifest, paths: MosaicPaths) -> Path:
     """The Python that has what the worker needs, as the dispatcher will choose it. Raises ToolFailedError."""
     if not manifest.bundle:
         return Path(sys.executable)
-    from gym_gui.services.trainer.bundles import BundleManager, requirement_dirs
+    from gym_gui.services.trainer.bundles.manager import BundleManager, requirement_dirs
     from mosaic_protocol.worker_manifest import discover
 
     found = BundleManager(paths, requirement_dirs(discover().workers.values())).preflight(manifest.bundle)
@@ -59,13 +66,7 @@ def interpreter(manifest: WorkerManifest, paths: MosaicPaths) -> Path:
 
 def environment(manifest: WorkerManifest, paths: MosaicPaths) -> dict[str, str]:
     """The environment of a worker's program that no daemon started."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("MOSAIC_TRAINER_")}
-    search = [str(manifest.python_path), str(_CODE_ROOT), inherited.get("PYTHONPATH", "")]
-    return {
-        **inherited,
-        "MOSAIC_HOME": str(paths.root),
-        "PYTHONPATH": os.pathsep.join(dict.fromkeys(filter(None, search))),
-    }
+    return worker_environment(manifest, os.environ, paths.root)
 
 
 def command(manifest: WorkerManifest, paths: MosaicPaths, module: str, words: Sequence[str]) -> list[str]:
@@ -95,11 +96,13 @@ class WorkerTool:
     def messages(self) -> Iterator[dict[str, Any]]:
         """What it says, to its end. May be called again after an interruption. Raises ToolError when it failed."""
         assert self._process.stdout is not None
-        for line in self._process.stdout:
+        while line := self._process.stdout.readline(_LONGEST_LINE):
+            if len(line) == _LONGEST_LINE:
+                raise ToolFailedError(f"{self._what} wrote a line of more than {_LONGEST_LINE // 2**20} MB")
             try:
                 message = json.loads(line)
-            except ValueError:
-                continue  # cut off by its death, which is told below
+            except (ValueError, RecursionError):
+                continue  # cut off by its death, which is reported below
             if isinstance(message, dict):
                 yield message
         self._check(self._process.wait())
@@ -128,7 +131,7 @@ class WorkerTool:
     def _check(self, status: int) -> None:
         if status == 0:
             return
-        self._errors.seek(0)
+        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _MOST_ERROR_BYTES))
         said = [line.strip() for line in self._errors.read().decode(errors="replace").splitlines() if line.strip()]
         last = said[-1].removeprefix(self._prefix) if said else "it said nothing"
         if status == _REFUSED_STATUS and said and said[-1].startswith(self._prefix):

@@ -34,7 +34,7 @@ def _check(daemon: DaemonProcess) -> None:
         return
     registry = daemon.registry()
     try:
-        check_history(registry, cpus=int(daemon.env["MOSAIC_TRAINER_CPUS"]))
+        check_history(registry, **daemon.has_cpus)
     finally:
         registry.close()
 

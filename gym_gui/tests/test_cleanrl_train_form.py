@@ -15,19 +15,21 @@ import pytest
 from PyQt6.QtWidgets import QApplication, QCheckBox
 from pytestqt.qtbot import QtBot
 
+from gym_gui.cli.commands.train import train
 from gym_gui.cli.run_plan import TrainRequest, make_plan
-from gym_gui.cli.train import train
 from gym_gui.logging_config.log_constants import LOG_UI_MAINWINDOW_INVALID_CONFIG
-from gym_gui.services.run_request import RunRequest, ScriptSettings, train_command
+from gym_gui.services.run_request import RunRequest, train_command
 from gym_gui.services.worker_queries import EnvironmentFamily
 from gym_gui.tests.support.daemon_process import DaemonProcess
 from gym_gui.tests.ui.conftest import MakeCockpit, make_cockpit, no_thread_is_left  # noqa: F401 - fixtures
 from gym_gui.ui.app import CockpitApp
 from gym_gui.ui.forms.estimate import estimate
 from gym_gui.ui.forms.field_spec import FieldError, FieldSpec, from_flag, from_schema, read_count, title_of
+from gym_gui.ui.forms.settings_of import Start, parts_of
 from gym_gui.ui.panels.train_dock import TrainDock
 from gym_gui.ui.parts import Part, Place
 from gym_gui.ui.widgets.cleanrl_train_form import CleanRlTrainForm
+from gym_gui.ui.workers.cleanrl.script_settings import ScriptSettings
 from gym_gui.validations.config_problems import config_problems, refusal_by_field
 from gym_gui.validations.validation_cleanrl_worker_form import proxy_fallback
 from mosaic_protocol.paths import MosaicPaths
@@ -36,6 +38,8 @@ from mosaic_protocol.worker_manifest import discover
 
 HANG = 60_000
 OpenForm = Callable[..., tuple[CockpitApp, CleanRlTrainForm]]
+
+INSTALLER = "cleanrl_worker.tools.install_extras"
 
 
 @pytest.fixture
@@ -48,6 +52,7 @@ def open_form(make_cockpit: MakeCockpit, qtbot: QtBot) -> Iterator[OpenForm]:  #
         dock = cockpit.window.docks["train"].widget()
         assert isinstance(dock, TrainDock)
         cockpit.reporter.happened.connect(unexpected.append)
+        dock.show_page("train")
         qtbot.waitUntil(lambda: isinstance(dock.form, CleanRlTrainForm), timeout=HANG)
         form = dock.form
         assert isinstance(form, CleanRlTrainForm)
@@ -56,6 +61,11 @@ def open_form(make_cockpit: MakeCockpit, qtbot: QtBot) -> Iterator[OpenForm]:  #
 
     yield make
     assert unexpected == []
+
+
+def params_in(form: CleanRlTrainForm) -> dict[str, Any]:
+    """The script's parameters as the form would submit them."""
+    return dict(parts_of(form.request().settings).params)
 
 
 # ---- without a window --------------------------------------------------------------------------------------------
@@ -106,16 +116,41 @@ def test_a_schema_becomes_fields_with_bounds_and_choices() -> None:
     assert (colour.kind, colour.start, more.kind, more.read("[1, 2]")) == ("choice", "red", "json", [1, 2])
 
 
+def ran(algo: str, env_id: str, steps: int, seconds: float = 10, **settings: object) -> pb.Run:
+    config = {"metadata": {"worker": {"config": {"algo": algo, "env_id": env_id, **settings}}}}
+    return pb.Run(
+        worker_type="cleanrl",
+        algo=algo,
+        env_id=env_id,
+        last_step=steps,
+        active_seconds=seconds,
+        config_json=json.dumps(config),
+    )
+
+
 def test_the_estimate_prefers_runs_on_the_same_environment() -> None:
-    runs = [
-        pb.Run(algo="ppo", env_id="A", last_step=1000, active_seconds=10),
-        pb.Run(algo="ppo", env_id="B", last_step=9000, active_seconds=10),
-        pb.Run(algo="dqn", env_id="A", last_step=5, active_seconds=10),
-        pb.Run(algo="ppo", env_id="A", last_step=0, active_seconds=0),
-    ]
-    found = estimate(runs, "ppo", "A", 6000)
+    runs = [ran("ppo", "A", 1000), ran("ppo", "B", 9000), ran("dqn", "A", 5), ran("ppo", "A", 0, 0)]
+    found = estimate(runs, {"algo": "ppo", "env_id": "A"}, 6000, "cleanrl")
     assert found is not None and found.seconds == 60 and found.sentence().startswith("about 60 s at 100 steps/s")
-    assert estimate(runs, "sac", "A", 6000) is None
+    assert estimate(runs, {"algo": "sac", "env_id": "A"}, 6000, "cleanrl") is None
+
+
+def test_the_estimate_goes_by_runs_of_the_same_script_only() -> None:
+    """Upstream's script of the same name is several times slower than ours, and a file of the user's is anything."""
+    runs = [
+        ran("ppo", "A", 6000),
+        ran("ppo", "A", 600, source="cleanrl"),
+        ran("ppo", "A", 60, script="/home/me/ppo.py"),
+        pb.Run(worker_type="cleanrl", algo="ppo", env_id="A", last_step=6, active_seconds=10, config_json="{"),
+        pb.Run(worker_type="other", algo="ppo", env_id="A", last_step=6, active_seconds=10),
+    ]
+    speeds = []
+    for more in ({}, {"source": "cleanrl"}, {"script": "/home/me/ppo.py"}):
+        found = estimate(runs, {"algo": "ppo", "env_id": "A", **more}, 6000, "cleanrl")
+        assert found is not None and found.runs == 1
+        speeds.append(found.steps_per_second)
+    assert speeds == [600, 60, 6]
+    assert estimate(runs, {"algo": "ppo", "env_id": "A", "script": "/home/me/other.py"}, 6000, "cleanrl") is None
 
 
 def test_a_refused_config_names_the_field() -> None:
@@ -131,9 +166,9 @@ def typed_on_the_command_line(command: str) -> dict[str, Any]:
     program, verb, *words = shlex.split(command)
     assert (program, verb) == ("mosaic", "train")
     given: dict[str, Any] = train.make_context("train", words, obj=None).params
-    asked = {name: given[name] for name in TrainRequest.__dataclass_fields__ if name in given}
-    asked |= {"tensorboard": not given["no_tensorboard"], "checkpoints": not given["no_checkpoints"]}
-    return make_plan(TrainRequest(**asked), discover()).config
+    launching = {"detach", "dry_run", "no_preflight", "summary", "as_json", "yes"}
+    asked = {name: value for name, value in given.items() if name not in launching}
+    return make_plan(TrainRequest.of(asked), discover()).config
 
 
 def test_the_command_line_makes_the_same_run_config(tmp_path: Path) -> None:
@@ -165,7 +200,9 @@ def test_a_script_of_ones_own_makes_the_same_run_config_too(tmp_path: Path) -> N
     assert typed_on_the_command_line(train_command(script, request)) == request.config()
 
 
-def test_the_proxy_of_an_env_file_is_told_without_its_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_proxy_of_an_env_file_is_shown_without_its_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("WANDB_VPN_HTTP_PROXY", "WANDB_VPN_HTTPS_PROXY"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / ".env").write_text("# none\nexport WANDB_VPN_HTTP_PROXY='http://me:word@host:8080' # vpn\n")
@@ -197,10 +234,10 @@ def test_a_changed_field_is_marked_and_can_be_reset(open_form: OpenForm, daemon:
     assert gamma.reset_button.isHidden()
     gamma.put("0.9")
     assert not gamma.reset_button.isHidden() and "600" in gamma.label.styleSheet()
-    assert form.request().settings["extras"]["algo_params"] == {"gamma": 0.9}
+    assert params_in(form) == {"gamma": 0.9}
     gamma.reset_button.click()
     assert gamma.entry == "0.99" and gamma.reset_button.isHidden()
-    assert form.request().settings["extras"]["algo_params"] == {}
+    assert params_in(form) == {}
 
 
 def test_what_is_wrong_stands_under_its_field_and_keeps_launch_from_working(
@@ -227,7 +264,7 @@ def test_the_environments_are_the_workers_and_what_is_missing_says_how_to_get_it
     picker = form.environment
     qtbot.waitUntil(lambda: picker.choice.findText("Acrobot-v1") >= 0, timeout=HANG)
     assert picker.choice.findText("PongNoFrameskip-v4") < 0, "ppo does not play Atari games"
-    picker.offer([EnvironmentFamily("Box2D", ("gymnasium",), False, "box2d", ("LunarLander-v3",))])
+    picker.offer([EnvironmentFamily("Box2D", ("gymnasium",), False, "box2d", ("LunarLander-v3",), INSTALLER)])
     picker.put("LunarLander-v3")
     assert "install_extras --set box2d" in picker.told.text() and "install_extras --set box2d" in form.bar.why_not
     picker.copy_button.click()
@@ -254,9 +291,9 @@ def test_cuda_is_disabled_with_the_reason_where_there_is_no_gpu(open_form: OpenF
     told.emit(pb.Health(capacity=pb.Resources(gpus=1)))
     assert cuda.editor.isEnabled()
     cuda.put(True)
-    assert form.request().gpus == 1 and form.request().settings["extras"]["algo_params"] == {"cuda": True}
+    assert form.request().gpus == 1 and params_in(form) == {"cuda": True}
     told.emit(pb.Health())
-    assert form.request().gpus == 0 and form.request().settings["extras"]["algo_params"] == {}
+    assert form.request().gpus == 0 and params_in(form) == {}
 
 
 def test_a_dry_run_goes_to_the_notes_with_its_time_and_starts_nothing(
@@ -273,7 +310,7 @@ def test_a_dry_run_goes_to_the_notes_with_its_time_and_starts_nothing(
     assert form.bar.launch_button.isEnabled() and list(daemon.client.runs().runs) == []
 
 
-def test_a_refused_dry_run_is_told_where_it_was_caused(
+def test_a_refused_dry_run_is_shown_where_it_was_caused(
     open_form: OpenForm, daemon: DaemonProcess, qtbot: QtBot
 ) -> None:
     _, form = open_form(daemon)
@@ -375,10 +412,10 @@ def test_a_checkpoint_can_be_begun_from(open_form: OpenForm, daemon: DaemonProce
     form.set_checkpoint("", "warm_start")
     assert "checkpoint" in form.bar.why_not
     form.set_checkpoint("some-run@best", "warm_start")
-    assert form.request().settings["extras"]["algo_params"] == {"warm_start": "some-run@best"}
+    assert parts_of(form.request().settings).start == Start("warm_start", "some-run@best")
     assert "--warm-start some-run@best" in form.preview.command
     form.content.start.kind.choose("scratch")
-    assert form.request().settings["extras"]["algo_params"] == {}
+    assert parts_of(form.request().settings).start is None
 
 
 def test_a_checkpoint_that_is_not_there_is_refused_before_anything_is_submitted(
@@ -406,7 +443,7 @@ def test_a_script_of_ones_own_shows_its_own_flags(
     qtbot.waitUntil(lambda: "speed" in form.parameters.fields, timeout=HANG)
     form.parameters.fields["speed"].put("0.75")
     config = form.request().config()["metadata"]["worker"]["config"]
-    assert config["script"] == str(file) and config["extras"]["algo_params"] == {"speed": 0.75}
+    assert config["script"] == str(file) and parts_of(config).params == {"speed": 0.75}
     assert not form.content.artifacts["capture_video"].editor.isEnabled()
     assert f"--script {file}" in form.preview.command
 
@@ -414,7 +451,7 @@ def test_a_script_of_ones_own_shows_its_own_flags(
 def test_flags_that_have_no_field_are_read_by_the_script_s_types(open_form: OpenForm, daemon: DaemonProcess) -> None:
     _, form = open_form(daemon)
     form.parameters.more.put("--num-envs 8 --no-anneal-lr")
-    assert form.request().settings["extras"]["algo_params"] == {"num_envs": 8, "anneal_lr": False}
+    assert params_in(form) == {"num_envs": 8, "anneal_lr": False}
     form.parameters.more.put("--num-env 8")
     assert "did you mean '--num-envs'" in form.bar.why_not and not form.bar.launch_button.isEnabled()
 
@@ -423,7 +460,7 @@ def test_nothing_of_the_form_holds_an_api_key(open_form: OpenForm, daemon: Daemo
     _, form = open_form(daemon)
     form.content.wandb["track"].put(True)
     request = form.request()
-    assert request.settings["extras"]["algo_params"] == {"track": True}
+    assert params_in(form) == {"track": True}
     assert request.config()["artifacts"]["wandb"] == {"enabled": True}
     assert "WANDB_API_KEY" in form.content.wandb_hint.text()
     assert not any("key" in name for name in form.titles())
@@ -435,11 +472,10 @@ def test_wandb_s_name_and_proxy_travel_with_a_tracked_run_only(open_form: OpenFo
     wandb["wandb_run_name"].put("first try")
     wandb["wandb_use_vpn_proxy"].put(True)
     wandb["wandb_https_proxy"].put("http://vpn:8080")
-    assert set(form.request().settings["extras"]) == {"algo_params"}
+    assert parts_of(form.request().settings).extras == {}
     wandb["track"].put(True)
     config = form.request().config()
-    assert {**config["metadata"]["worker"]["config"]["extras"], "algo_params": None} == {
-        "algo_params": None,
+    assert parts_of(config["metadata"]["worker"]["config"]).extras == {
         "wandb_run_name": "first try",
         "wandb_use_vpn_proxy": True,
         "wandb_https_proxy": "http://vpn:8080",
@@ -486,7 +522,8 @@ def test_a_page_about_the_algorithm_stands_beside_it(open_form: OpenForm, daemon
 
 
 def test_the_forms_options_are_options_of_mosaic_train() -> None:
-    options = {name for param in train.params if isinstance(param, click.Option) for name in param.opts}
+    params = train.get_params(click.Context(train))
+    options = {name for param in params if isinstance(param, click.Option) for name in param.opts}
     request = RunRequest(
         "t", "m", "n", {"env_id": "e", "seed": 1, "total_timesteps": 1}, None, 2, 1, 5, 1.0, "note", ("a",), False
     )
@@ -513,8 +550,8 @@ def test_a_run_is_warm_started_from_another_ones_checkpoint(
     with qtbot.waitSignal(form.submitted, timeout=HANG) as second:
         form.launch()
     run = daemon.wait_over(second.args[0])
-    given = json.loads(run.config_json)["metadata"]["worker"]["config"]["extras"]["algo_params"]
-    assert run.outcome == "completed" and first.args[0] in given["warm_start"]
+    given = parts_of(json.loads(run.config_json)["metadata"]["worker"]["config"]).start
+    assert run.outcome == "completed" and given is not None and first.args[0] in given.checkpoint
     form.environment.put("Acrobot-v1")
     form.launch()
     qtbot.waitUntil(lambda: "does not fit" in form.bar.reason.text(), timeout=HANG)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import signal
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from typing import Any
 import pytest
 
 from gym_gui.tests.support.cleanrl_runs import (
+    SCRIPTS,
+    cleanrl_config,
     cleanrl_daemon,
     cpu_ticks,
     script_of,
@@ -24,6 +27,7 @@ from gym_gui.tests.support.cleanrl_runs import (
     wait_until_warm,
 )
 from gym_gui.tests.support.daemon_process import HANG_GUARD, DaemonProcess, wait_for
+from mosaic_host.threads import THREAD_VARIABLES
 from mosaic_protocol import events
 from mosaic_protocol.outbox import OutboxReader
 from mosaic_protocol.run_manifest import read_manifest
@@ -35,7 +39,9 @@ STEPS = 10_000
 @pytest.fixture(scope="module")
 def daemons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, DaemonProcess]]:
     """One that starts runs cold, and one that warms up while the other is busy."""
-    with ExitStack() as stack:
+    with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        for name in THREAD_VARIABLES:
+            patch.delenv(name, raising=False)
         homes = {mode: tmp_path_factory.mktemp(mode) / "home" for mode in ("warm", "cold")}
         yield {mode: stack.enter_context(cleanrl_daemon(home, mode)) for mode, home in homes.items()}
 
@@ -92,6 +98,22 @@ def tensor_hash(daemon: DaemonProcess, run_id: str) -> str:
     return str(told["tensor_sha256"])
 
 
+# ---- surroundings ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["cold", "warm"])
+def test_a_run_has_as_many_threads_as_it_reserved_cpus(mode: str, request: pytest.FixtureRequest) -> None:
+    daemon: DaemonProcess = request.getfixturevalue(mode)
+    for cpus in (1, 2):
+        config = cleanrl_config(script=str(SCRIPTS / "threads_manner.py"), cpus=cpus)
+        run_id = daemon.client.submit(config).run.run_id
+        run = daemon.wait_over(run_id, timeout=2 * HANG_GUARD)
+        assert (run.outcome, run.start_mode) == ("completed", mode), run.reason
+        told = json.loads((daemon.paths.run_logs(run_id) / "stdout.log").read_text().splitlines()[-1])
+        assert told.pop("torch") == min(cpus, os.cpu_count() or 1)
+        assert told == dict.fromkeys(THREAD_VARIABLES, str(cpus))
+
+
 # ---- a run that completes --------------------------------------------------------------------------------------
 
 
@@ -106,7 +128,8 @@ def completed(cold: DaemonProcess) -> str:
 def test_ppo_goes_through_its_states_and_completes(cold: DaemonProcess, completed: str) -> None:
     run = cold.client.run(completed)
     assert (run.outcome, run.reason, run.last_step) == ("completed", f"completed {STEPS:,} steps", STEPS)
-    assert (run.start_mode, json.loads(run.capabilities_json)) == ("cold", {"algo": "ppo", "env_id": "CartPole-v1"})
+    told = json.loads(run.capabilities_json)
+    assert (run.start_mode, told) == ("cold", {"algo": "ppo", "env_id": "CartPole-v1", "extras": {}})
     moves = [(t.from_state, t.to_state) for t in cold.client.history(completed) if t.from_state != t.to_state]
     assert moves == [("INIT", "HSHK"), ("HSHK", "RDY"), ("RDY", "EXEC"), ("EXEC", "TERM")]
 
@@ -147,7 +170,7 @@ def test_the_manifest_names_what_the_run_left(cold: DaemonProcess, completed: st
 
 
 def test_the_last_checkpoint_can_be_loaded(cold: DaemonProcess, completed: str) -> None:
-    from cleanrl_worker import checkpoints  # brings torch, which the other tests do without
+    from mosaic_worker.state import checkpoints  # brings torch, which the other tests do without
 
     folder = cold.paths.run(completed).checkpoints / f"step-{STEPS:012d}"
     loaded = checkpoints.load(folder)
@@ -230,7 +253,7 @@ def test_a_paused_run_uses_no_cpu_and_goes_on_where_it_was(warm: DaemonProcess) 
     assert warm.client.run(run_id).last_step == held_at
     warm.client.resume(run_id)
     wait_for("steps after the pause", lambda: warm.client.run(run_id).last_step > held_at)
-    assert warm.client.run(run_id).state == "EXEC"
+    warm.wait_state(run_id, "EXEC")
     warm.client.cancel(run_id)
     assert warm.wait_over(run_id).outcome == "canceled"
 
@@ -255,7 +278,7 @@ def test_a_run_by_hand_stops_at_a_signal_with_a_checkpoint(by_hand: subprocess.P
     assert [line["event"] for line in begun] == ["run_planned", "run_started"]
     assert begun[0]["total_steps"] == ENDLESS
     by_hand.send_signal(signal.SIGTERM)
-    said = [json.loads(line) for line in by_hand.stdout]
+    said = [line for line in map(json.loads, by_hand.stdout) if line["event"] != "heartbeat"]
     assert by_hand.wait(HANG_GUARD) == 0
     assert [line["event"] for line in said] == ["run_stopping", "artifact", "run_stopped"]
     (run_dir,) = (tmp_path / "runs").iterdir()
@@ -274,6 +297,6 @@ def test_a_run_by_hand_completes_with_status_zero(tmp_path: Path) -> None:
         timeout=HANG_GUARD,
         check=True,
     )
-    said = [json.loads(line) for line in told.stdout.splitlines()]
+    said = [line for line in map(json.loads, told.stdout.splitlines()) if line["event"] != "heartbeat"]
     assert [line["event"] for line in said] == ["run_planned", "run_started", "artifact", "run_completed"]
     assert said[-1]["sentence"] == "completed 1,024 steps"

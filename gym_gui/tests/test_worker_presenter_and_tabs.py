@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
-import shutil
-from collections.abc import Callable, Iterator
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +15,27 @@ import pytest
 from PyQt6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
-from gym_gui.tests.support.daemon_process import WORKERS, DaemonProcess
-from gym_gui.tests.ui.conftest import MakeCockpit, make_cockpit, no_thread_is_left  # noqa: F401 - fixtures
+from gym_gui.services.worker_queries import WorkerQueries
+from gym_gui.tests.support.daemon_process import DaemonProcess
+from gym_gui.tests.ui.conftest import (  # noqa: F401 - fixtures
+    HANG,
+    MakeCockpit,
+    OpenForm,
+    make_cockpit,
+    no_thread_is_left,
+    open_form,
+)
 from gym_gui.ui.forms.schema_form import SchemaTrainForm
-from gym_gui.ui.panels.train_dock import TrainDock
-from gym_gui.ui.parts import Part, Place
+from gym_gui.ui.forms.settings_of import parts_of
 from gym_gui.ui.presenters.workers.cleanrl import CleanRlWorkerPresenter
 from gym_gui.ui.presenters.workers.default import WorkerPresenter
+from gym_gui.ui.presenters.workers.discovery import ENTRY_POINT_GROUP, presenters_of
 from gym_gui.ui.presenters.workers.registry import PresenterRegistry, default_presenters
 from gym_gui.ui.widgets.live_lane import LiveLanePanel
 from gym_gui.ui.workers.catalog import HUMAN_TYPE, Catalog, WorkerEntry, entry_of
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.worker_manifest import discover
 
-HANG = 60_000
 BANNER = "CleanRL worker streams metrics via TensorBoard/W&B; live telemetry not available."
 
 
@@ -43,7 +53,7 @@ def entry(lane: str) -> WorkerEntry:
 # ---- the catalog -------------------------------------------------------------------------------------------------
 
 
-def test_the_catalog_tells_lane_readiness_and_capabilities() -> None:
+def test_the_catalog_has_lane_readiness_and_capabilities() -> None:
     found = entry_of(worker_info())
     assert (found.name, found.lane, found.badge) == ("CleanRL Worker", "analytics", "ready")
     assert found.provides_fast_analytics and not found.requires_live_telemetry
@@ -63,15 +73,12 @@ def test_human_only_is_always_there_and_comes_first() -> None:
     assert catalog.entries[HUMAN_TYPE].requires_live_telemetry
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [("spade_bdi_rl", "Spade BDI Worker"), ("llm", "LLM Multi-Step Worker"), ("corl", "CORL Worker"), ("own", "Own")],
-)
-def test_the_workers_of_the_house_have_their_names(kind: str, name: str) -> None:
-    assert entry_of(worker_info(type=kind, name="Own")).name == name
+@pytest.mark.parametrize("kind", ["spade_bdi_rl_worker", "llm", "corl", "cleanrl"])
+def test_a_worker_is_called_what_its_manifest_calls_it(kind: str) -> None:
+    assert entry_of(worker_info(type=kind, name="Its own name")).name == "Its own name"
 
 
-def test_what_a_newer_daemon_tells_is_hidden_not_fatal() -> None:
+def test_unknown_fields_of_a_newer_daemon_are_hidden_not_fatal() -> None:
     told = json.loads(discover().workers["cleanrl"].to_json())
     told["capabilities"]["teleport"] = True
     found = entry_of(worker_info(manifest_json=json.dumps({**told, "colour": "blue"})))
@@ -176,56 +183,11 @@ def test_the_minimal_stream_runs_only_when_it_is_wanted_and_looked_at(
     qtbot.waitUntil(lambda: "over" in panel._told.text(), timeout=HANG)
     assert panel.numbers["step"].text() == "20" and not panel.is_streaming
     again = live_tab(cockpit, registry, Catalog(), pb.Run(run_id=run_id, worker_type="toy"))
-    assert again.opt_in.isChecked(), "the wish is remembered"
+    assert again.opt_in.isChecked(), "the choice is remembered"
     again.deleteLater()
 
 
 # ---- a worker in a folder ----------------------------------------------------------------------------------------
-
-
-def dropped_worker(folder: Path, schema: dict[str, Any] | None) -> Path:
-    """A worker that nobody has heard of, put into a folder."""
-    package = folder / "dropped_worker"
-    shutil.copytree(WORKERS / "toy_worker", package, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in package.glob("*.*"):
-        file.write_text(file.read_text().replace("toy_worker", "dropped_worker"))
-    manifest = package / "worker.toml"
-    renamed = manifest.read_text().replace('type = "toy"', 'type = "dropped"').replace("Toy Worker", "Dropped Worker")
-    manifest.write_text(renamed)
-    if schema is not None:
-        (package / "config.schema.json").write_text(json.dumps(schema))
-    return folder
-
-
-@pytest.fixture
-def open_dropped(
-    make_cockpit: MakeCockpit,  # noqa: F811
-    make_daemon: Callable[..., DaemonProcess],
-    qtbot: QtBot,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Callable[..., tuple[DaemonProcess, SchemaTrainForm]]]:
-    unexpected: list[object] = []
-
-    def make(schema: dict[str, Any] | None) -> tuple[DaemonProcess, SchemaTrainForm]:
-        folder = dropped_worker(tmp_path / "workers", schema)
-        monkeypatch.setenv("MOSAIC_WORKER_PATH", str(folder))
-        daemon = make_daemon()
-        daemon.env["MOSAIC_WORKER_PATH"] = str(folder)
-        daemon.start()
-        cockpit = make_cockpit(daemon, [Part("train", "Train", Place.LEFT, TrainDock)])
-        dock = cockpit.window.docks["train"].widget()
-        assert isinstance(dock, TrainDock)
-        cockpit.reporter.happened.connect(unexpected.append)
-        qtbot.waitUntil(lambda: "dropped" in dock.catalog.entries, timeout=HANG)
-        dock.workers.choose("dropped")
-        form = dock.form
-        assert isinstance(form, SchemaTrainForm)
-        qtbot.waitUntil(lambda: form.waiting() == "", timeout=HANG)
-        return daemon, form
-
-    yield make
-    assert unexpected == []
 
 
 SCHEMA = {
@@ -239,9 +201,10 @@ SCHEMA = {
 
 
 def test_a_worker_dropped_into_a_folder_is_listed_asked_for_and_run(
-    open_dropped: Callable[..., tuple[DaemonProcess, SchemaTrainForm]], qtbot: QtBot
+    open_form: OpenForm,  # noqa: F811
+    qtbot: QtBot,
 ) -> None:
-    daemon, form = open_dropped(SCHEMA)
+    daemon, _, form = open_form(schema=SCHEMA)
     seconds = form.settings["step_seconds"]
     assert "How long a step takes." in seconds.editor.toolTip() and seconds.spec.unit == "s"
     assert not form.bar.launch_button.isEnabled() and "must not be left empty" in form.bar.why_not
@@ -253,39 +216,42 @@ def test_a_worker_dropped_into_a_folder_is_listed_asked_for_and_run(
         form.bar.launch_button.click()
     run = daemon.wait_over(submitted.args[0])
     assert (run.worker_type, run.outcome, run.last_step) == ("dropped", "completed", 5)
-    assert json.loads(run.config_json)["metadata"]["worker"]["config"]["step_seconds"] == 0.001
+    assert parts_of(json.loads(run.config_json)["metadata"]["worker"]["config"]).params["step_seconds"] == 0.001
     assert form.cockpit.selection.current == run.run_id
 
 
 def test_a_worker_without_a_schema_takes_settings_by_name(
-    open_dropped: Callable[..., tuple[DaemonProcess, SchemaTrainForm]], qtbot: QtBot
+    open_form: OpenForm,  # noqa: F811
+    qtbot: QtBot,
 ) -> None:
-    daemon, form = open_dropped(None)
+    daemon, _, form = open_form(schema=None)
     form.pairs.put({"step_seconds": "0.001", "say": "hello", "metrics": "false"})
     form.run["total_timesteps"].put("3")
     with qtbot.waitSignal(form.submitted, timeout=HANG) as submitted:
         form.launch()
     run = daemon.wait_over(submitted.args[0])
-    settings = json.loads(run.config_json)["metadata"]["worker"]["config"]
+    settings = parts_of(json.loads(run.config_json)["metadata"]["worker"]["config"])
     assert run.outcome == "completed"
-    assert (settings["step_seconds"], settings["say"], settings["metrics"]) == (0.001, "hello", False)
+    assert settings.params == {"step_seconds": 0.001, "say": "hello", "metrics": False}
     form.pairs.put({})
     form.run["total_timesteps"].put("")
     form.fill_quietly(json.loads(run.config_json))
-    assert form.request().settings == settings
+    assert parts_of(form.request().settings) == settings
 
 
 def test_a_schema_that_cannot_be_read_leaves_settings_by_name(
-    open_dropped: Callable[..., tuple[DaemonProcess, SchemaTrainForm]], tmp_path: Path
+    open_form: OpenForm,  # noqa: F811
+    tmp_path: Path,
 ) -> None:
-    _, form = open_dropped({"properties": 5})
+    _, _, form = open_form(schema={"properties": 5})
     assert form.settings.editors == {} and not form.pairs.isHidden()
 
 
 def test_settings_typed_by_name_are_there_again_when_the_form_is(
-    open_dropped: Callable[..., tuple[DaemonProcess, SchemaTrainForm]], qtbot: QtBot
+    open_form: OpenForm,  # noqa: F811
+    qtbot: QtBot,
 ) -> None:
-    _, form = open_dropped(None)
+    _, _, form = open_form(schema=None)
     form.pairs.put({"say": "hello"})
     again = WorkerPresenter().make_form(form.cockpit, form.entry, form.queries)
     qtbot.addWidget(again)
@@ -303,3 +269,129 @@ def test_a_tab_is_made_with_the_runs_folder(make_cockpit: MakeCockpit, tmp_path:
     made = tabs["tensorboard"].make(cockpit, run.run_id)
     qtbot.addWidget(made)
     assert isinstance(made, QWidget)
+
+
+# ---- presenters from outside -------------------------------------------------------------------------------------
+
+
+class Metadata:
+    """What a distribution's entry point knows of it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def entry_point(name: str, value: str, distribution: str) -> EntryPoint:
+    made = EntryPoint(name, value, ENTRY_POINT_GROUP)
+    vars(made)["dist"] = Metadata(distribution)
+    return made
+
+
+OWN = "gym_gui.ui.workers.cleanrl.presenter:CleanRlWorkerPresenter"
+OUTSIDE = """
+from gym_gui.ui.presenters.workers.default import WorkerPresenter
+class Mine(WorkerPresenter):
+    def live_banner(self, cockpit, run_id):
+        return "mine"
+class Breaks(WorkerPresenter):
+    def make_form(self, cockpit, entry, queries):
+        raise RuntimeError("no such\\nwidget")
+    def tabs(self, entry):
+        raise KeyError("tabs")
+class Refuses(WorkerPresenter):
+    def __init__(self):
+        raise OSError("no licence")
+class Something:
+    pass
+"""
+
+
+@pytest.fixture
+def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    (tmp_path / "outside_screens.py").write_text(OUTSIDE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield
+    sys.modules.pop("outside_screens", None)
+
+
+@pytest.mark.usefixtures("outside")
+def test_a_package_brings_a_presenter_of_its_own() -> None:
+    problems: list[str] = []
+    found = presenters_of([entry_point("mine", "outside_screens:Mine", "mine-worker")], problems)
+    assert problems == [] and found["mine"].live_banner(None, "") == "mine"  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("outside")
+def test_a_broken_presenter_is_a_sentence_and_hides_no_other() -> None:
+    problems: list[str] = []
+    values = ["no_such_module:X", "outside_screens:Absent", "outside_screens:Something", "outside_screens:Refuses"]
+    entries = [entry_point(f"w{number}", value, "some-worker") for number, value in enumerate(values)]
+    found = presenters_of([*entries, entry_point("cleanrl", OWN, "mosaic-rl")], problems)
+    assert list(found) == ["cleanrl"] and len(problems) == len(values)
+    assert all(("\n" not in one and "outside_screens" in one) or "no_such_module" in one for one in problems)
+    catalog = Catalog.from_daemon(pb.ListWorkersResponse(workers=[worker_info()], problems=["a"]), problems)
+    assert catalog.problems == ("a", *problems)
+
+
+@pytest.mark.usefixtures("outside")
+@pytest.mark.parametrize("distribution", ["aaa-first", "mosaic_rl", "mosaic-rl"])
+def test_no_installed_package_displaces_a_built_in_presenter(distribution: str) -> None:
+    """Neither by a name that comes first nor by borrowing the name of our distribution."""
+    problems: list[str] = []
+    thief = entry_point("cleanrl", "outside_screens:Mine", distribution)
+    found = presenters_of([thief, entry_point("cleanrl", OWN, "mosaic-rl")], problems)
+    assert isinstance(found["cleanrl"], CleanRlWorkerPresenter)
+    assert problems == ["the presenter 'outside_screens:Mine' is ignored: the worker 'cleanrl' has a presenter already"]
+
+
+@pytest.mark.usefixtures("outside")
+def test_where_a_presenter_breaks_the_manifests_form_serves(
+    make_cockpit: MakeCockpit,  # noqa: F811
+    qtbot: QtBot,
+) -> None:
+    registry = PresenterRegistry()
+    (broken,) = presenters_of([entry_point("toy", "outside_screens:Breaks", "toy-worker")], []).values()
+    registry.register("toy", broken)
+    cockpit = make_cockpit().window.cockpit
+    assert registry.tabs_for(pb.Run(worker_type="toy"), Catalog())
+    form = registry.make_form(cockpit, entry("analytics"), WorkerQueries(cockpit.bridge.paths))
+    qtbot.addWidget(form)
+    assert isinstance(form, SchemaTrainForm)
+    assert registry.problems == ["the presenter of the worker 'toy' broke, its manifest serves instead: 'tabs'"]
+
+
+def test_the_built_in_presenters_are_declared_like_any_other() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    declared = project["entry-points"][ENTRY_POINT_GROUP]
+    folder = Path(__file__).parents[1] / "ui" / "workers"
+    folders = {value.partition(":")[0].split(".")[-2] for value in declared.values()}
+    assert folders == {one.parent.name for one in folder.glob("*/presenter.py")} and len(folders) == len(declared)
+    installed = {one.name: one.value for one in entry_points(group=ENTRY_POINT_GROUP)}
+    assert declared.items() <= installed.items(), "run `make setup`: the environment is older than pyproject.toml"
+
+
+@pytest.mark.parametrize(
+    ("door", "name"),
+    [
+        ("gym_gui.ui.widgets.cleanrl_train_form", "CleanRlTrainForm"),
+        ("gym_gui.ui.presenters.workers.cleanrl", "CleanRlWorkerPresenter"),
+        ("gym_gui.ui.widgets.spade_bdi_train_form", "SpadeBdiTrainForm"),
+        ("gym_gui.ui.presenters.workers.spade_bdi", "SpadeBdiWorkerPresenter"),
+        ("gym_gui.validations.validation_cleanrl_worker_form", "run_cleanrl_dry_run"),
+        ("gym_gui.Algo_docs.cleanrl_worker", "PAGES"),
+    ],
+)
+def test_the_names_that_people_know_are_doors_to_the_workers_folder(door: str, name: str) -> None:
+    found = getattr(importlib.import_module(door), name)
+    home = found if isinstance(found, Path) else found.__module__
+    assert "workers" in str(home) and ("cleanrl" in str(home) or "spade_bdi" in str(home))
+
+
+@pytest.mark.parametrize("name", ["cleanrl", "spade_bdi"])
+def test_general_screens_know_no_worker_by_name(name: str) -> None:
+    """Each is one of several: what is its own stands in its folder."""
+    ui = Path(__file__).parents[1] / "ui"
+    doors = {f"{name}_train_form.py", f"{name}.py"}
+    general = [file for file in ui.rglob("*.py") if f"workers/{name}" not in str(file) and file.name not in doors]
+    named = {str(file.relative_to(ui)) for file in general if name in file.read_text().lower()}
+    assert len(general) > 80 and named == set()

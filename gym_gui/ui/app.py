@@ -5,10 +5,12 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from PyQt6.QtCore import QTimer
 from PyQt6.QtWidgets import QApplication
 
+from gym_gui.services.trainer.storage import private_files
 from gym_gui.ui.bridge import TrainerBridge
 from gym_gui.ui.error_report import ErrorReportDialog, ErrorReporter
 from gym_gui.ui.first_steps import FirstSteps
@@ -18,6 +20,9 @@ from gym_gui.ui.preferences import FILE_NAME, Preferences
 from gym_gui.ui.theme import Themes
 from gym_gui.ui.web_view import allow_web_views
 from mosaic_protocol.paths import MosaicPaths
+
+if TYPE_CHECKING:
+    from gym_gui.ui.composition import Composition
 
 
 class CockpitApp:
@@ -35,8 +40,11 @@ class CockpitApp:
         self.reporter = ErrorReporter(paths.root / "logs" / "cockpit-errors.log")
         self.themes = Themes(app, self.preferences.get("theme", "dark"))
         self.bridge = TrainerBridge(paths, start_daemon=start_daemon)
-        self.window = MainWindow(self.bridge, self.themes, self.preferences, _all_parts() if parts is None else parts)
-        self.first_steps = FirstSteps(self.window) if parts is None else None
+        composition = None if parts is not None else _composition()
+        chosen = composition.parts() if composition is not None else parts or ()
+        self.window = MainWindow(self.bridge, self.themes, self.preferences, chosen)
+        demo = composition.presenters.demo() if composition is not None else None
+        self.first_steps = FirstSteps(self.window, demo) if composition is not None else None
         self._reports = ErrorReportDialog(self.window)
         self.reporter.happened.connect(self._reports.add)
         self.reporter.repeated.connect(self._reports.count_again)
@@ -54,11 +62,11 @@ class CockpitApp:
         self.reporter.close()
 
 
-def _all_parts() -> list[Part]:
+def _composition() -> Composition:
     # Imported late, so that the frame can be had without its parts.
     from gym_gui.ui.composition import Composition
 
-    return Composition().parts()
+    return Composition()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,7 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     QApplication.setDesktopFileName("mosaic")
     allow_web_views()
     app = QApplication(list(arguments or sys.argv) or ["mosaic"])
-    cockpit = CockpitApp(app, MosaicPaths.from_environment())
+    paths = MosaicPaths.from_environment()
+    private_files.prepare(paths)
+    cockpit = CockpitApp(app, paths)
     # Python only sees a signal when it runs; Qt's event loop lets it do so now and then.
     signal.signal(signal.SIGINT, lambda *_: cockpit.window.close())
     signal.signal(signal.SIGTERM, lambda *_: cockpit.window.close())

@@ -12,7 +12,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from PyQt6 import sip
@@ -20,10 +20,12 @@ from PyQt6.QtCore import QObject, QTimer, pyqtSignal
 
 from gym_gui.services.trainer.client import ClientError, TrainerClient
 from gym_gui.services.trainer.errors import TrainerError
+from gym_gui.services.trainer.stop_note import was_stopped
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.proto import trainer_pb2 as pb
 
 T = TypeVar("T")
+FeedKind = TypeVar("FeedKind", bound="Feed")
 Stream = Callable[[TrainerClient, int], Iterator[tuple[int, Any]]]
 
 DRAIN_MILLISECONDS = 33
@@ -33,8 +35,8 @@ CALLS_AT_ONCE = 4
 CALL_PATIENCE_SECONDS = 3.0
 MISSES_TOLD = 2
 """A daemon that is stopped or starved keeps its connections; after so many unanswered questions that is said."""
-_PASSING = frozenset({"UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED"})
-"""What a stream ends with when the daemon goes, which it is expected to come back from."""
+_PASSING = frozenset({"UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED", "ABORTED"})
+"""What a stream ends with when the daemon goes, or its machine fails it for a moment: both are expected to pass."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +45,20 @@ class ConnectionState:
 
     connected: bool
     sentence: str
+    stopped: bool = False
+    """Whether it was stopped on purpose: it is not started again until somebody asks for it."""
+
+
+_STOPPED = ConnectionState(
+    False, "The trainer daemon was stopped. Runs go on without it; start it to follow and control them.", stopped=True
+)
 
 
 class TrainerBridge(QObject):
     """One connection to the daemon of a data root. Its methods are called in the GUI's thread, :meth:`post` in any.
 
     Signals: ``connection_changed(ConnectionState)``; ``runs_changed(list[pb.Run])`` with every run once after a
-    connection was made and then whatever changed (``run.deleted`` tells what is gone); ``health_changed(pb.Health)``.
+    connection was made and then whatever changed (``run.deleted`` marks what is gone); ``health_changed(pb.Health)``.
     """
 
     connection_changed = pyqtSignal(object)
@@ -60,6 +69,12 @@ class TrainerBridge(QObject):
         super().__init__(parent)
         self.paths = paths
         self._start_daemon = start_daemon
+        self._wanted = threading.Event()
+        """Set while a person wants a daemon that was stopped on purpose."""
+        self._stopped: ConnectionState | None = None
+        """What to say of a daemon that was stopped on purpose, None of any other. Of the thread that watches."""
+        self._met = False
+        """Whether the daemon answered in this round of watching. Of the same thread."""
         self.connection = ConnectionState(False, "connecting to the trainer daemon…")
         self._client: TrainerClient | None = None
         self._client_made = threading.Condition()
@@ -77,7 +92,7 @@ class TrainerBridge(QObject):
     # ---- life ----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Connect, starting the daemon when none runs (unless told not to), and keep connected until :meth:`stop`."""
+        """Connect, starting the daemon when none runs (unless asked not to), and keep connected until :meth:`stop`."""
         self._timer.start()
         for name, work in (("trainer-watch", self._watch), ("trainer-health", self._watch_health)):
             thread = threading.Thread(target=work, name=name, daemon=True)
@@ -87,6 +102,7 @@ class TrainerBridge(QObject):
     def stop(self) -> None:
         """Let go of the daemon, whose runs go on, and leave no thread behind."""
         self._leaving.set()
+        self._wanted.set()
         for feed in list(self._feeds):
             feed.stop()
         with self._client_made:
@@ -97,6 +113,10 @@ class TrainerBridge(QObject):
         for thread in self._threads:
             thread.join()
         self._timer.stop()
+
+    def start_again(self) -> None:
+        """Start the daemon although it was stopped on purpose, because a person wants it."""
+        self._wanted.set()
 
     # ---- asking --------------------------------------------------------------------------------------------------
 
@@ -146,7 +166,10 @@ class TrainerBridge(QObject):
 
     def follow(self, stream: Stream, parent: QObject) -> Feed:
         """Follow a stream of (cursor, item); it is taken up again from the last cursor when the daemon comes back."""
-        feed = Feed(self, stream, parent)
+        return self.begin(Feed(self, stream, parent))
+
+    def begin(self, feed: FeedKind) -> FeedKind:
+        """Start a feed of any kind; what it brings is handed on with everything else, and :meth:`stop` ends it."""
         self._feeds.add(feed)
         feed.start()
         return feed
@@ -166,26 +189,29 @@ class TrainerBridge(QObject):
 
     def _watch(self) -> None:
         while not self._leaving.is_set():
+            wanted, self._met = self._wanted.is_set(), False
+            self._wanted.clear()
             try:
-                self._watch_once()
-                self._tell_connection(ConnectionState(False, "the trainer daemon left; looking for it…"))
+                self._watch_once(start=wanted or (self._start_daemon and self._stopped is None))
+                away = ConnectionState(False, "the trainer daemon left; looking for it…")
             except TrainerError as error:
-                self._tell_connection(ConnectionState(False, str(error)))
+                away = ConnectionState(False, str(error))
             except OSError as error:
-                self._tell_connection(ConnectionState(False, self._unusable_home(error)))
+                unusable = f"cannot use {self.paths.root} for data: {error.strerror or error}."
+                away = ConnectionState(False, f"{unusable} Set MOSAIC_HOME to a folder you can write to.")
             except ValueError:  # the channel was closed under it, because this cockpit leaves
-                self._tell_connection(ConnectionState(False, "the connection was closed; looking for the daemon…"))
-            self._leaving.wait(RETRY_SECONDS)
+                away = ConnectionState(False, "the connection was closed; looking for the daemon…")
+            if wanted and not self._met and self._stopped is not None:
+                self._stopped = replace(away, stopped=True)  # why it did not come up is what a person has to know
+            self._tell_connection(self._stopped or away)
+            self._wanted.wait(RETRY_SECONDS)
 
-    def _unusable_home(self, error: OSError) -> str:
-        advice = "Set MOSAIC_HOME to a folder you can write to."
-        return f"cannot use {self.paths.root} for data: {error.strerror or error}. {advice}"
-
-    def _watch_once(self) -> None:
+    def _watch_once(self, *, start: bool) -> None:
         """Connect and pass on what changes, until the connection breaks."""
-        client = TrainerClient.connect(self.paths, start=self._start_daemon, patience=0)
+        client = TrainerClient.connect(self.paths, start=start, patience=0)
         try:
             health = client.health(timeout=5)
+            self._met, self._stopped = True, None
             self._set_client(client)
             self._tell_connection(_connected(health))
             self._answers.put(lambda: self.health_changed.emit(health))
@@ -195,6 +221,8 @@ class TrainerBridge(QObject):
                 if self._leaving.is_set():
                     return
         finally:
+            if self._met and was_stopped(self.paths):
+                self._stopped = _STOPPED
             self._set_client(None)
             client.close()
 

@@ -12,13 +12,19 @@ from PyQt6.QtWidgets import QWidget
 
 @dataclass(frozen=True)
 class Command:
-    """One thing that can be done. ``help`` says what it does to the run, for tooltips and the palette."""
+    """One thing that can be done. ``help`` says what it does to the run, for tooltips and the palette.
+
+    ``menu`` may name a submenu: "View/Panels". ``also``: other words that people look for. ``repeats``: whether a key
+    that is held down does it again and again.
+    """
 
     name: str
     title: str
     menu: str
     shortcut: str = ""
     help: str = ""
+    also: str = ""
+    repeats: bool = False
 
 
 class Commands(QObject):
@@ -40,6 +46,7 @@ class Commands(QObject):
         action = QAction(command.title, self._window)
         action.setObjectName(command.name)
         action.setCheckable(checkable)
+        action.setAutoRepeat(command.repeats)
         action.setToolTip(_tooltip(command))
         action.setStatusTip(command.help)
         if command.shortcut:

@@ -1,9 +1,10 @@
-"""Which screens there are, and what each tells the others. The only place where parts know of each other."""
+"""Which screens there are, and how they are connected. The only place where parts know of each other."""
 
 from __future__ import annotations
 
 from PyQt6.QtWidgets import QWidget
 
+from gym_gui.services.play_sessions import SessionWish
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.panels.capacity_panel import CapacityPanel
 from gym_gui.ui.panels.checkpoint_browser import CheckpointBrowser
@@ -15,45 +16,107 @@ from gym_gui.ui.panels.runs_panel import RunsPanel
 from gym_gui.ui.panels.stage import Stage
 from gym_gui.ui.panels.train_dock import TrainDock
 from gym_gui.ui.parts import Part, Place
+from gym_gui.ui.play.desk import PlayDesk
+from gym_gui.ui.play.episodes_panel import EpisodesPanel
+from gym_gui.ui.play.on_stage import SessionOnStage
+from gym_gui.ui.play.play_panel import PlayPanel
+from gym_gui.ui.play.session_commands import add_session_commands
+from gym_gui.ui.play.sessions import LiveSessions
 from gym_gui.ui.presenters.workers.registry import default_presenters
+from gym_gui.ui.replay.screen import ReplayScreen
 
 
 class Composition:
     """Makes the parts of one window, in the order of :meth:`parts`, and connects those that are there already."""
 
     def __init__(self) -> None:
-        self._presenters = default_presenters()
+        self.presenters = default_presenters()
         self._dock: TrainDock | None = None
+        self.desk: PlayDesk | None = None
+        self.replay: ReplayScreen | None = None
 
     def parts(self) -> list[Part]:
         return [
             Part("train", "Train", Place.LEFT, self._train, "Ctrl+1", "Set up, check and launch runs"),
-            Part("stage", "Stage", Place.STAGE, Stage),
+            Part("stage", "Stage", Place.STAGE, self._stage),
             Part("metrics", "Metrics", Place.RIGHT, MetricsPanel, "Ctrl+2", "Curves of the selected runs"),
             Part("run", "Run", Place.RIGHT, self._run_tabs, "Ctrl+3", "Artifacts of the current run"),
             Part("capacity", "Capacity", Place.RIGHT, CapacityPanel, "Ctrl+4", "What the machine has, and who waits"),
             Part("doctor", "Doctor", Place.RIGHT, DoctorPanel, "Ctrl+5", "What is missing here, and how to get it"),
             Part("runs", "Runs", Place.BOTTOM, self._runs, "Ctrl+6", "All runs: filter, sort, group, act on them"),
             Part("log", "Log", Place.BOTTOM, LogDrawer, "Ctrl+7", "What the current run prints"),
+            Part("episodes", "Episodes", Place.BOTTOM, self._episodes, "Ctrl+8", "What the current run played"),
         ]
 
     def _train(self, cockpit: Cockpit) -> QWidget:
-        dock = self._dock = TrainDock(cockpit, self._presenters)
-        browser = CheckpointBrowser(cockpit)
+        dock = self._dock = TrainDock(cockpit, self.presenters)
+        browser = CheckpointBrowser(cockpit, self.presenters.model_files())
         dock.set_use_trained(browser)
+        desk = self.desk = PlayDesk(cockpit, dock.queries, dock)
+        panel = PlayPanel(cockpit, desk, dock.queries)
+        dock.set_play(panel)
+        add_session_commands(cockpit, dock, panel)
+        browser.deploy_requested.connect(desk.deploy)
+        browser.switch_requested.connect(desk.switch_environment)
+        desk.deploy_told.connect(browser.details.tell_deployed)
         browser.warm_start_requested.connect(lambda entry: dock.begin_from(entry, "warm_start"))
         browser.resume_requested.connect(lambda entry: dock.begin_from(entry, "resume"))
         return dock
 
+    def _stage(self, cockpit: Cockpit) -> QWidget:
+        stage = Stage(cockpit, self.presenters.stage_view_for)
+        assert self.desk is not None, "made with the train dock"
+        SessionOnStage(cockpit, self.desk, stage)
+        self.replay = ReplayScreen(cockpit, stage)
+        self.replay.session_wanted.connect(self._take_over)
+        return stage
+
+    def _episodes(self, cockpit: Cockpit) -> QWidget:
+        panel = EpisodesPanel(cockpit)
+        panel.replay_wanted.connect(self._replay_screen.open)
+        self._replay_screen.watch_docks()
+        return panel
+
+    def _take_over(self, wish: SessionWish) -> None:
+        self._show_sessions()
+        assert self.desk is not None, "made with the train dock"
+        self.desk.start(wish)
+
     def _run_tabs(self, cockpit: Cockpit) -> QWidget:
-        return RunTabs(cockpit, self._presenters.tabs_by(lambda: self._train_dock.catalog))
+        tabs = RunTabs(cockpit, self.presenters.tabs_by(lambda: self._train_dock.catalog))
+
+        def show_steps(_: str) -> None:
+            tabs.show_tab("steps")
+            tabs.bring_forward()
+
+        LiveSessions.of(cockpit.bridge).joined.connect(show_steps)
+        return tabs
 
     def _runs(self, cockpit: Cockpit) -> QWidget:
         panel = RunsPanel(cockpit)
+        self._train_dock.catalog_changed.connect(panel.actions_on_runs.use_catalog)
+        panel.actions_on_runs.join_requested.connect(self._join)
+        assert self.desk is not None, "made with the train dock"
+        self.desk.discarded.connect(lambda run_id: panel.actions_on_runs.delete([run_id]))
+        panel.actions_on_runs.replay_requested.connect(self._replay_screen.open)
         panel.actions_on_runs.duplicate_requested.connect(self._train_dock.duplicate)
         panel.actions_on_runs.open_requested.connect(lambda run_id: _open(cockpit, run_id))
         panel.train_requested.connect(lambda: self._train_dock.show_page("train"))
         return panel
+
+    def _join(self, run_id: str) -> None:
+        self._show_sessions()
+        assert self.desk is not None, "made with the train dock"
+        self.desk.join(run_id)
+
+    def _show_sessions(self) -> None:
+        if self._train_dock.mode.choice == "agent":
+            self._train_dock.mode.choose("hybrid")
+
+    @property
+    def _replay_screen(self) -> ReplayScreen:
+        assert self.replay is not None, "made with the stage"
+        return self.replay
 
     @property
     def _train_dock(self) -> TrainDock:

@@ -1,4 +1,4 @@
-"""What nobody handled: shown with a way to copy it, written to a file, and never the silent end of the cockpit."""
+"""Errors that no code handled: shown, to be copied, written to a file, and never the silent end of the cockpit."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from types import TracebackType
 from PyQt6.QtCore import PYQT_VERSION_STR, QObject, Qt, pyqtSignal
 from PyQt6.QtGui import QGuiApplication
 from PyQt6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
+
+from gym_gui.ui.clipboard import copy_text
 
 _MOST_REPORTS = 20
 _MOST_KINDS = 200
@@ -62,11 +64,13 @@ class ErrorReporter(QObject):
             return
         if len(self._told) < _MOST_KINDS:
             self._told.add(story)
-        text = f"{_circumstances()}\n\n{story}"
+        versions = f"Python {platform.python_version()}, PyQt {PYQT_VERSION_STR}, {platform.platform()}"
+        text = f"{datetime.now(UTC).isoformat(timespec='seconds')}  MOSAIC cockpit, {versions}\n\n{story}"
         self.reports = [*self.reports, text][-_MOST_REPORTS:]
         sys.stderr.write(story)
         try:
             self._log.parent.mkdir(parents=True, exist_ok=True)
+            self._log.touch(mode=0o600)
             with self._log.open("a", encoding="utf-8") as file:
                 file.write(text + "\n")
         except OSError:
@@ -91,7 +95,7 @@ class ErrorReportDialog(QDialog):
         self.again.setProperty("role", "muted")
         self.again.hide()
         copy = QPushButton(self.tr("Copy the report"))
-        copy.setToolTip(self.tr("Put the whole report on the clipboard, to send it to whoever can mend it"))
+        copy.setToolTip(self.tr("Put the whole report on the clipboard, to send it to somebody who can fix it"))
         copy.clicked.connect(self._copy)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.addButton(copy, QDialogButtonBox.ButtonRole.ActionRole)
@@ -115,11 +119,4 @@ class ErrorReportDialog(QDialog):
         self.again.show()
 
     def _copy(self) -> None:
-        clipboard = QGuiApplication.clipboard()
-        if clipboard is not None:
-            clipboard.setText(self.text.toPlainText())
-
-
-def _circumstances() -> str:
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    return f"{now}  MOSAIC cockpit, Python {platform.python_version()}, PyQt {PYQT_VERSION_STR}, {platform.platform()}"
+        copy_text(self.text.toPlainText())

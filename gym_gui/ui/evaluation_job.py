@@ -47,15 +47,12 @@ class EvaluationJob(QObject):
                 if message.get("at") == "episode" and message.get("return") is not None:
                     returns.append(float(message["return"]))
                     so_far = list(returns)
-                    self._bridge.post(lambda so_far=so_far: self._progress(so_far))  # type: ignore[misc]
+                    self._bridge.post(lambda so_far=so_far: self.progressed.emit(so_far))  # type: ignore[misc]
                 elif message.get("at") == "result":
                     result = message
         if result is not None:
             evaluations.keep(self.entry, evaluations.described(self.entry, result))
         return result
-
-    def _progress(self, returns: list[float]) -> None:
-        self.progressed.emit(returns)
 
     def _conclude(self, result: dict[str, Any] | None) -> None:
         if result is None:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from itertools import pairwise
+from collections.abc import Sequence
 
-from PyQt6.QtCore import QByteArray, Qt, QTimer
+from PyQt6.QtCore import Qt, QTimer
 from PyQt6.QtGui import QCloseEvent
-from PyQt6.QtWidgets import QApplication, QDockWidget, QMainWindow, QMenu, QStackedWidget, QTabWidget, QWidget
+from PyQt6.QtWidgets import (
+    QApplication,
+    QDockWidget,
+    QMainWindow,
+    QMenu,
+    QStackedWidget,
+    QTabWidget,
+    QVBoxLayout,
+    QWidget,
+)
 
 from gym_gui.ui.bridge import TrainerBridge
 from gym_gui.ui.commands import Command, Commands
 from gym_gui.ui.context import Cockpit
+from gym_gui.ui.dock_arrangement import AREAS, DockArrangement, bytes_of, text_of
+from gym_gui.ui.help_windows import AboutWindow, GuideWindow
+from gym_gui.ui.panes import Panes, enter
 from gym_gui.ui.parts import Part, Place
 from gym_gui.ui.preferences import Preferences
 from gym_gui.ui.run_book import RunBook, RunSelection
@@ -24,15 +32,21 @@ from gym_gui.ui.widgets.dock_titles import DockTitles
 from gym_gui.ui.widgets.snackbar import Notice, Snackbar
 from gym_gui.ui.widgets.status_line import StatusLine
 
-LAYOUT_VERSION = 1
 SAVE_MILLISECONDS = 2000
-NARROW_SCREEN = 1200
+LEAST_SIZE = (900, 560)
 _MENUS = ("File", "Run", "View", "Help")
-_AREAS = {
-    Place.LEFT: Qt.DockWidgetArea.LeftDockWidgetArea,
-    Place.RIGHT: Qt.DockWidgetArea.RightDockWidgetArea,
-    Place.BOTTOM: Qt.DockWidgetArea.BottomDockWidgetArea,
+_LAST_OF_A_MENU = ("quit", "about")
+_ALSO = {
+    "train": "form launch new set up",
+    "metrics": "plots curves charts graphs",
+    "run": "tensorboard artifacts live",
+    "capacity": "queue cpu gpu memory machine",
+    "doctor": "check install problems missing",
+    "runs": "list table history",
+    "log": "output console print errors stderr",
+    "episodes": "play sessions replay returns seeds",
 }
+"""Other words that people look for a panel by."""
 
 
 class MainWindow(QMainWindow):
@@ -41,10 +55,9 @@ class MainWindow(QMainWindow):
     def __init__(self, bridge: TrainerBridge, themes: Themes, preferences: Preferences, parts: Sequence[Part]) -> None:
         super().__init__()
         self.setWindowTitle("MOSAIC")
-        self.setMinimumSize(900, 560)
+        self.setMinimumSize(*LEAST_SIZE)
         self.resize(1280, 800)
         self.setDockOptions(QMainWindow.DockOption.AllowNestedDocks | QMainWindow.DockOption.AllowTabbedDocks)
-        self._give_corners(narrow=False)
         self._snackbar = Snackbar(self)
         self.cockpit = Cockpit(
             bridge=bridge,
@@ -58,17 +71,17 @@ class MainWindow(QMainWindow):
         self._menus = self._make_menus()
         self.status_line = StatusLine(self)
         self.setStatusBar(self.status_line)
-        self.palette_popup = CommandPalette(self.cockpit.commands, self)
+        self.palette_popup = CommandPalette(self.cockpit, self)
+        self._panes = Panes(self, self.cockpit.commands)
         self._add_own_commands()
         self.docks: dict[str, QDockWidget] = {}
         self._parts: list[QWidget] = []
         self._stage = QStackedWidget()
-        self.setCentralWidget(self._stage)
+        self.setCentralWidget(self._middle())
         self.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
         for part in parts:
             self._add_part(part)
-        self._put_in_tabs()
-        self._bring_first_parts_forward(parts)
+        self._arrangement = DockArrangement(self, self.docks, parts)
         self._connect(bridge)
         self._restore_layout()
         self._titles = DockTitles(self)
@@ -92,37 +105,24 @@ class MainWindow(QMainWindow):
         dock = QDockWidget(part.title, self)
         dock.setObjectName(f"dock-{part.name}")
         dock.setWidget(widget)
-        self.addDockWidget(_AREAS[part.place], dock)
+        self.addDockWidget(AREAS[part.place], dock)
         self.docks[part.name] = dock
         title = self.tr("Show {part}").format(part=part.title)
-        command = Command(f"show-{part.name}", title, "View", part.shortcut, part.help)
+        command = Command(f"show-{part.name}", title, "View/Panels", part.shortcut, part.help, _ALSO.get(part.name, ""))
         self.cockpit.commands.add(command, lambda: self.show_part(part.name))
 
-    def _put_in_tabs(self) -> None:
-        """Let docks of one place share it."""
-        for area in _AREAS.values():
-            docks = [dock for dock in self.docks.values() if self.dockWidgetArea(dock) == area]
-            for first, second in pairwise(docks):
-                with self._held():
-                    self.tabifyDockWidget(first, second)
-
-    @contextmanager
-    def _held(self) -> Iterator[None]:
-        """Move docks without laying them out: a part that asks for another size meanwhile makes Qt begin again inside
-        its own work, and tab bars of nobody stay on the screen."""
-        layout = self.layout()
-        assert layout is not None
-        layout.setEnabled(False)
-        try:
-            yield
-        finally:
-            layout.setEnabled(True)
-
-    def _bring_first_parts_forward(self, parts: Sequence[Part]) -> None:
-        for place in _AREAS:
-            first = next((part for part in parts if part.place is place), None)
-            if first is not None:
-                self.docks[first.name].raise_()
+    def _middle(self) -> QWidget:
+        """The stage with the notices above it: there they take room from the curve, and cover nothing."""
+        middle = QWidget()
+        layout = QVBoxLayout(middle)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        around = QVBoxLayout()
+        around.setContentsMargins(12, 8, 12, 0)
+        around.addWidget(self._snackbar)
+        layout.addLayout(around)
+        layout.addWidget(self._stage, 1)
+        return middle
 
     def show_part(self, name: str) -> None:
         """Bring a part to the front and give it the focus."""
@@ -131,13 +131,17 @@ class MainWindow(QMainWindow):
         dock.raise_()
         widget = dock.widget()
         if widget is not None:
-            widget.setFocus(Qt.FocusReason.ShortcutFocusReason)
+            enter(widget)
+
+    def focusNextPrevChild(self, forwards: bool) -> bool:
+        return self._panes.tab(forwards=forwards)
 
     # ---- commands ------------------------------------------------------------------------------------------------
 
     def _make_menus(self) -> dict[str, QMenu]:
         bar = self.menuBar()
         assert bar is not None
+        bar.setObjectName("menu-bar")  # by which the tour finds it
         titles = {"File": self.tr("&File"), "Run": self.tr("&Run"), "View": self.tr("&View"), "Help": self.tr("&Help")}
         menus = {}
         for name in _MENUS:
@@ -145,25 +149,50 @@ class MainWindow(QMainWindow):
             assert menu is not None
             menu.setToolTipsVisible(True)
             menus[name] = menu
+        for name, title in {
+            "Session": self.tr("&Session"),
+            "Replay": self.tr("Repla&y"),
+            "Form": self.tr("&Form"),
+        }.items():
+            menu = menus["Run"].addMenu(title)
+            assert menu is not None
+            menu.setToolTipsVisible(True)
+            menus[f"Run/{name}"] = menu
+        titles = {"Panels": self.tr("&Panels"), "Mode": self.tr("&Mode"), "Runs": self.tr("&Runs")}
+        for name, title in {**titles, "Curves": self.tr("&Curves")}.items():
+            menu = menus["View"].addMenu(title)
+            assert menu is not None
+            menu.setToolTipsVisible(True)
+            menus[f"View/{name}"] = menu
+        menus["View"].addSeparator()
         self.cockpit.commands.added.connect(self._add_to_menu)
         return menus
 
     def _add_to_menu(self, command: Command) -> None:
-        self._menus[command.menu].addAction(self.cockpit.commands.action(command.name))
+        """In the order of their coming; the one that ends a menu stays at its end."""
+        menu, commands = self._menus[command.menu], self.cockpit.commands
+        last = next((action for action in menu.actions() if action.objectName() in _LAST_OF_A_MENU), None)
+        menu.insertAction(last, commands.action(command.name))
 
     def _add_own_commands(self) -> None:
         add = self.cockpit.commands.add
         tr = self.tr
-        palette = Command("palette", tr("Find a command…"), "Help", "Ctrl+K", tr("All that can be done, by name"))
+        guide = Command("guide", tr("User guide"), "Help", "Shift+F1", tr("How everything works"), "manual help docs")
+        add(guide, lambda: GuideWindow.open_once(self))
+        finding = tr("All that can be done, and every run, by name")
+        palette = Command("palette", tr("Find a command or a run…"), "Help", "Ctrl+K", finding, "search palette")
         add(palette, self.palette_popup.open)
-        theme = Command("theme", tr("Dark or light"), "View", "Ctrl+Shift+L", tr("Switch between the two looks"))
+        also = "theme appearance colours mode night day"
+        theme = Command("theme", tr("Dark or light"), "View", "Ctrl+Shift+L", tr("Switch between the two looks"), also)
         add(theme, self.cockpit.themes.toggle)
-        full = Command("full-screen", tr("Full screen"), "View", "F11", tr("Use the whole screen, or not"))
+        full = Command("full-screen", tr("Full screen"), "View", "F11", tr("Use the whole screen, or not"), "maximise")
         add(full, self._toggle_full_screen)
         layout = Command("reset-layout", tr("Reset the layout"), "View", "", tr("Put every panel back in its place"))
         add(layout, self.reset_layout)
-        leave = Command("quit", tr("Quit"), "File", "Ctrl+Q", tr("Close the cockpit; runs go on"))
+        leave = Command("quit", tr("Quit"), "File", "Ctrl+Q", tr("Close the cockpit; runs go on"), "exit close leave")
         add(leave, self.close)
+        about = Command("about", tr("About MOSAIC"), "Help", "", tr("Versions, licences and the data folder"))
+        add(about, lambda: AboutWindow.open_once(self, self.cockpit.bridge.paths))
 
     def _toggle_full_screen(self) -> None:
         self.showNormal() if self.isFullScreen() else self.showFullScreen()
@@ -174,44 +203,35 @@ class MainWindow(QMainWindow):
         bridge.runs_changed.connect(self.cockpit.runs.take)
         bridge.connection_changed.connect(self.status_line.show_connection)
         bridge.health_changed.connect(self.status_line.show_health)
+        self.status_line.start_wanted.connect(bridge.start_again)
 
     # ---- memory --------------------------------------------------------------------------------------------------
 
     def remember(self) -> None:
         """Keep layout, theme and what the parts put into the preferences."""
         preferences = self.cockpit.preferences
-        preferences.put("window.geometry", _as_text(self.saveGeometry()))
-        preferences.put("window.state", _as_text(self.saveState(LAYOUT_VERSION)))
+        preferences.put("window.geometry", text_of(self.saveGeometry()))
+        self._arrangement.remember(preferences)
         preferences.put("theme", self.cockpit.themes.theme.name)
         preferences.save()
 
     def _restore_layout(self) -> None:
-        self._first_state = self.saveState(LAYOUT_VERSION)
-        geometry, state = (self.cockpit.preferences.get(f"window.{what}", "") for what in ("geometry", "state"))
+        geometry = self.cockpit.preferences.get("window.geometry", "")
         if geometry:
-            self.restoreGeometry(_from_text(geometry))
-        if state:
-            self.restoreState(_from_text(state), LAYOUT_VERSION)
+            self.restoreGeometry(bytes_of(geometry))
         self._fit_the_screen()
+        self._arrangement.restore(self.cockpit.preferences)
 
     def _fit_the_screen(self) -> None:
         screen = QApplication.primaryScreen()
         if screen is not None:
-            available = screen.availableGeometry()
-            self._give_corners(narrow=available.width() < NARROW_SCREEN)
-            self.setMinimumSize(min(900, available.width()), min(560, available.height()))
-            self.resize(min(self.width(), available.width()), min(self.height(), available.height()))
-
-    def _give_corners(self, *, narrow: bool) -> None:
-        """The form has the whole height. Where the screen is narrow, the runs go below what is on the right."""
-        self.setCorner(Qt.Corner.BottomLeftCorner, _AREAS[Place.LEFT])
-        self.setCorner(Qt.Corner.BottomRightCorner, _AREAS[Place.BOTTOM if narrow else Place.RIGHT])
+            room = screen.availableGeometry()
+            self.setMinimumSize(min(LEAST_SIZE[0], room.width()), min(LEAST_SIZE[1], room.height()))
+            self.resize(min(self.width(), room.width()), min(self.height(), room.height()))
 
     def reset_layout(self) -> None:
-        self.restoreState(self._first_state, LAYOUT_VERSION)
         self._fit_the_screen()
-        for dock in self.docks.values():
-            dock.show()
+        self._arrangement.reset()
 
     def closeEvent(self, event: QCloseEvent | None) -> None:
         self._saver.stop()
@@ -226,17 +246,6 @@ def close_part(widget: QWidget) -> None:
     close = getattr(widget, "close_panel", None)
     if close is not None:
         close()
-
-
-def _as_text(state: QByteArray) -> str:
-    return base64.b64encode(state.data()).decode("ascii")
-
-
-def _from_text(text: str) -> QByteArray:
-    try:
-        return QByteArray(base64.b64decode(text, validate=True))
-    except (binascii.Error, ValueError):
-        return QByteArray()
 
 
 def part_of(window: MainWindow, name: str) -> QWidget | None:

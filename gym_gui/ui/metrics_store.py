@@ -26,7 +26,7 @@ class MetricsStore(QObject):
     """Series by run. Lives in the GUI's thread; :meth:`of` gives the one store of a bridge.
 
     Signals: ``tags_changed(str)`` when a run has a metric that it had not before; ``arrived(str)`` when there is
-    anything new of a run; ``failed(str, str)`` with the sentence why a run's metrics cannot be had.
+    anything new of a run; ``failed(str, str)`` with the sentence why a run's metrics cannot be read.
     """
 
     tags_changed = pyqtSignal(str)
@@ -92,9 +92,6 @@ class MetricsStore(QObject):
             self._runs[run_id] = metrics or RunMetrics(run_id)
             if metrics is None or not (metrics.complete or run_id in self._feeds):
                 self._open(run_id)
-        self._forget_oldest(wanted)
-
-    def _forget_oldest(self, wanted: Sequence[str]) -> None:
         idle = [run_id for run_id in self._runs if run_id not in wanted]
         for run_id in idle[: max(0, len(idle) - KEPT_RUNS)]:
             del self._runs[run_id]

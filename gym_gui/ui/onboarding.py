@@ -1,30 +1,69 @@
-"""The first minutes: one click to a run that learns, and six hints on where things are; closed once and for all."""
+"""The first minutes: one click to a run that learns, and six hints on where things are.
+
+The welcome stays until its run is started or it is declined: taking the tour does not use it up.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from PyQt6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, pyqtSignal
+from PyQt6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, QSize, Qt, pyqtSignal
+from PyQt6.QtGui import QKeyEvent, QPainter, QPaintEvent, QPen
 from PyQt6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from gym_gui.ui.preferences import Preferences
+from gym_gui.ui.theme import Themes
 
 _WIDTH = 480
 _MARGIN = 16
+_FRAME = 3.0
+_MOVES = (QEvent.Type.Resize, QEvent.Type.LayoutRequest)
+"""After which a card has to find its place again; docks that were arranged for a narrow window lie in front of it."""
 
 
 @dataclass(frozen=True)
 class Hint:
-    """One thing to know, and the object name of the widget it is about."""
+    """One thing to know, the object name of the widget it is about, and the part to bring forward for it."""
 
     about: str
     title: str
     text: str
+    part: str = ""
+
+
+class Highlight(QWidget):
+    """A frame around what a hint explains; clicks go through it."""
+
+    def __init__(self, window: QWidget, themes: Themes) -> None:
+        super().__init__(window)
+        self._themes = themes
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        themes.changed.connect(self.update)
+        self.hide()
+
+    def surround(self, about: QRect | None) -> None:
+        """Show it around a place of the window, or with None not at all."""
+        if about is None:
+            self.hide()
+            return
+        self.setGeometry(about)
+        self.show()
+        self.raise_()
+
+    def paintEvent(self, event: QPaintEvent | None) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(QPen(self._themes.theme.colour("accent"), _FRAME))
+        inset = _FRAME / 2
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(inset, inset, -inset, -inset), 8, 8)
 
 
 class FloatingCard(QFrame):
-    """A card over the window that blocks nothing: what lies beside it can be used."""
+    """A card over the window that blocks nothing: what lies beside it can be used.
+
+    While it has the focus, Return presses the button in front and Escape puts the card away.
+    """
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
@@ -63,14 +102,32 @@ class FloatingCard(QFrame):
             return QPoint(middle, about.top() - self.height() - 3 * _MARGIN)
         return QPoint(middle, about.bottom() - self.height() - _MARGIN)
 
+    def press(self) -> None:
+        """What Return does where no other button has the focus."""
+
+    def put_away(self) -> None:
+        """What Escape does."""
+        self.hide()
+
+    def keyPressEvent(self, event: QKeyEvent | None) -> None:
+        if event is None:
+            return
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            focused = self.focusWidget()
+            focused.click() if isinstance(focused, QPushButton) else self.press()
+        elif event.key() == Qt.Key.Key_Escape:
+            self.put_away()
+        else:
+            super().keyPressEvent(event)
+
     def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
-        if event is not None and event.type() == QEvent.Type.Resize and self.isVisible() and watched is not self:
+        if event is not None and event.type() in _MOVES and self.isVisible() and watched is not self:
             self.place(self._anchor)
         return super().eventFilter(watched, event)
 
 
 class Welcome(FloatingCard):
-    """Shown at the first start. ``demo_wanted`` and ``tour_wanted`` tell what was chosen."""
+    """Shown at the first start. ``demo_wanted`` and ``tour_wanted`` say what was chosen."""
 
     demo_wanted = pyqtSignal()
     tour_wanted = pyqtSignal()
@@ -80,18 +137,13 @@ class Welcome(FloatingCard):
         self._preferences = preferences
         title = QLabel(self.tr("Welcome to MOSAIC"))
         title.setProperty("role", "title")
-        text = QLabel(
-            self.tr(
-                "Launch, watch, compare and reuse reinforcement-learning runs from one place. "
-                "See it at work: an agent that learns to balance a pole within a minute."
-            )
-        )
-        text.setWordWrap(True)
-        self.demo = QPushButton(self.tr("Train PPO on CartPole"))
+        self.text = QLabel(self.tr("Launch, watch, compare and reuse reinforcement-learning runs from one place."))
+        self.text.setWordWrap(True)
+        self.demo = QPushButton(self.tr("Train the demo"))
         self.demo.setProperty("kind", "primary")
-        self.demo.setToolTip(self.tr("Start a short run; you can watch its curve rise"))
+        self.demo.setToolTip(self.tr("Start a short run"))
         self.tour = QPushButton(self.tr("Show me around"))
-        self.tour.setToolTip(self.tr("Six short hints"))
+        self.tour.setToolTip(self.tr("Six short hints; afterwards this card is here again"))
         self.later = QPushButton(self.tr("No, thanks"))
         self.later.setProperty("kind", "flat")
         self.later.setToolTip(self.tr("Do not show this again"))
@@ -101,66 +153,120 @@ class Welcome(FloatingCard):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(18, 16, 18, 16)
         layout.addWidget(title)
-        layout.addWidget(text)
+        layout.addWidget(self.text)
         layout.addLayout(buttons)
-        self.demo.clicked.connect(lambda: self._leave(self.demo_wanted.emit))
-        self.tour.clicked.connect(lambda: self._leave(self.tour_wanted.emit))
-        self.later.clicked.connect(lambda: self._leave(lambda: None))
+        self.demo.clicked.connect(self._take_demo)
+        self.tour.clicked.connect(self._take_tour)
+        self.later.clicked.connect(self.decline)
+
+    def present(self, title: str, about: str, help_text: str) -> None:
+        """Say which run is offered: on the button, in the card's text, and as the button's help."""
+        self.text.setText(f"{self.text.text()} {about}")
+        self.demo.setText(title)
+        self.demo.setToolTip(help_text)
 
     def offer(self) -> None:
-        """Show it unless it was seen before."""
+        """Show it unless its run was started, or it was declined, before."""
         if not self._preferences.get("welcome.seen", False):
             window = self.parentWidget()
             self.place(window.findChild(QWidget, "stage") if window is not None else None)
+            self.demo.setFocus(Qt.FocusReason.OtherFocusReason)
 
-    def _leave(self, then: Callable[[], object]) -> None:
+    def press(self) -> None:
+        self.demo.click()
+
+    def _take_demo(self) -> None:
+        self.decline()
+        self.demo_wanted.emit()
+
+    def _take_tour(self) -> None:
+        self.hide()
+        self.tour_wanted.emit()
+
+    def decline(self) -> None:
+        """Not to be shown again."""
         self._preferences.put("welcome.seen", True)
         self._preferences.save()
         self.hide()
-        then()
 
 
 class Tour(FloatingCard):
-    """Hints one after the other, each beside what it is about; one whose subject is hidden is shown in the middle."""
+    """Hints one after the other, each beside what it is about, which is framed; ``reveal(part)`` brings it forward.
+
+    One whose subject cannot be seen stands in the middle. ``finished()`` however it ends.
+    """
 
     finished = pyqtSignal()
 
-    def __init__(self, window: QWidget, hints: Sequence[Hint]) -> None:
+    def __init__(
+        self,
+        window: QWidget,
+        themes: Themes,
+        hints: Sequence[Hint],
+        reveal: Callable[[str], object] = lambda part: None,
+    ) -> None:
         super().__init__(window)
-        self._hints = list(hints)
+        self._hints, self._reveal = list(hints), reveal
         self.number = 0
+        self.highlight = Highlight(window, themes)
         self._title = QLabel()
         self._title.setProperty("role", "title")
         self._text = QLabel()
         self._text.setWordWrap(True)
         self._count = QLabel()
         self._count.setProperty("role", "muted")
-        self.next = QPushButton()
+        self.next = self._button("", self.tr("The next hint (Return)"), self._next)
         self.next.setProperty("kind", "primary")
-        self.next.clicked.connect(self._next)
-        self.close_button = QPushButton(self.tr("Close"))
+        self.back = self._button(self.tr("Back"), self.tr("The hint before this one"), self._back)
+        self.close_button = self._button(
+            self.tr("Close"), self.tr("End the tour (Esc); F1 brings it back"), self.put_away
+        )
         self.close_button.setProperty("kind", "flat")
-        self.close_button.clicked.connect(self._finish)
         row = QHBoxLayout()
         row.addWidget(self._count, 1)
-        row.addWidget(self.close_button)
-        row.addWidget(self.next)
+        for button in (self.close_button, self.back, self.next):
+            row.addWidget(button)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(18, 16, 18, 16)
         layout.addWidget(self._title)
         layout.addWidget(self._text)
         layout.addLayout(row)
 
+    def _button(self, title: str, tooltip: str, act: Callable[[], None]) -> QPushButton:
+        button = QPushButton(title)
+        button.setToolTip(tooltip)
+        button.clicked.connect(act)
+        return button
+
     def start(self) -> None:
         self.number = 0
         self._show()
 
+    def press(self) -> None:
+        self.next.click()
+
+    def put_away(self) -> None:
+        self.hide()
+        self.highlight.surround(None)
+        self.finished.emit()
+
+    def place(self, anchor: QWidget | None) -> None:
+        window = self.parentWidget()
+        seen = anchor is not None and window is not None and not anchor.visibleRegion().isEmpty()
+        about = QRect(anchor.mapTo(window, QPoint(0, 0)), anchor.size()) if seen and anchor is not None else None
+        self.highlight.surround(about)
+        super().place(anchor if seen else None)
+
     def _next(self) -> None:
         self.number += 1
         if self.number >= len(self._hints):
-            self._finish()
+            self.put_away()
         else:
             self._show()
+
+    def _back(self) -> None:
+        self.number = max(0, self.number - 1)
+        self._show()
 
     def _show(self) -> None:
         hint = self._hints[self.number]
@@ -169,10 +275,9 @@ class Tour(FloatingCard):
         self._text.setText(hint.text)
         self._count.setText(f"{self.number + 1} / {len(self._hints)}")
         self.next.setText(self.tr("Done") if last else self.tr("Next"))
+        self.back.setEnabled(self.number > 0)
+        if hint.part:
+            self._reveal(hint.part)
         window = self.parentWidget()
         self.place(window.findChild(QWidget, hint.about) if window is not None else None)
         self.next.setFocus(Qt.FocusReason.OtherFocusReason)
-
-    def _finish(self) -> None:
-        self.hide()
-        self.finished.emit()

@@ -6,10 +6,10 @@ A file that cannot be read is put aside and forgotten: a broken preference must 
 from __future__ import annotations
 
 import json
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from mosaic_protocol.whole_files import write_whole
 
 FILE_NAME = "cockpit.json"
 _DAMAGED_SUFFIX = ".damaged"
@@ -42,17 +42,12 @@ class Preferences:
         text = json.dumps(self._values, sort_keys=True)
         if text == self._saved:
             return
-        draft = self._file.with_name(f".{self._file.name}.{os.getpid()}")
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_text(text, encoding="utf-8")
-            draft.replace(self._file)
+            write_whole(self._file, text, mode=0o600)
             self._saved = text
         except OSError as error:
             self.problem = f"preferences could not be written: {error}"
-        finally:
-            with suppress(OSError):  # where nothing can be written, nothing can be taken away either
-                draft.unlink()
 
     def _read(self) -> dict[str, Any]:
         try:

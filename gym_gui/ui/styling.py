@@ -1,4 +1,4 @@
-"""Roles of widgets are properties that the style sheet looks at once, when it is told to again here."""
+"""Roles of widgets are properties. A style sheet reads them once; the functions here make it read them again."""
 
 from __future__ import annotations
 

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from PyQt6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, pyqtSignal
 
+from mosaic_protocol.plain_text import last_line
+
 START_SECONDS = 60
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/")
-# Executed by the child before TensorBoard: the kernel then ends it with us, also when we are killed.
+# Executed by the child before TensorBoard: the kernel then ends it with the cockpit, also when that is killed.
 _TIED = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execv(sys.argv[1], sys.argv[1:])"
 _MOST_OUTPUT = 8000
 
@@ -64,7 +66,7 @@ class TensorBoardServer(QObject):
             self.ready.emit(self.address)
 
     def _went_wrong(self, error: QProcess.ProcessError) -> None:
-        if error is QProcess.ProcessError.FailedToStart:  # all others end the process, which is told then
+        if error is QProcess.ProcessError.FailedToStart:  # all others end the process, which is reported then
             self._patience.stop()
             self.failed.emit(self.tr("TensorBoard could not be started: {why}").format(why=self._process.errorString()))
 
@@ -76,8 +78,7 @@ class TensorBoardServer(QObject):
     def _explained(self, status: int) -> str:
         if "No module named" in self._output:
             return self.tr("TensorBoard is not installed here; install it with `pip install tensorboard==2.21.0`.")
-        lines = [line.strip() for line in self._output.splitlines() if line.strip()]
-        last = lines[-1][:200] if lines else self.tr("it said nothing")
+        last = last_line(self._output, most=200) or self.tr("it said nothing")
         return self.tr("TensorBoard ended with status {status}: {last}").format(status=status, last=last)
 
     def _give_up(self) -> None:

@@ -1,4 +1,4 @@
-"""Two looks of our own, dark and light: a palette and a little style sheet on Qt's Fusion style.
+"""Two looks, dark and light: a palette and a little style sheet on Qt's Fusion style.
 
 Colours are named by what they are for. Widgets ask :func:`current` when they paint, and follow :attr:`Themes.changed`.
 """
@@ -12,6 +12,15 @@ from string import Template
 from PyQt6.QtCore import QObject, pyqtSignal
 from PyQt6.QtGui import QColor, QPalette
 from PyQt6.QtWidgets import QApplication, QStyleFactory
+
+PILL_TINT = 0.15
+_PILL_TEXT = 0.6
+
+
+def blended(upper: QColor, lower: QColor, share: float) -> QColor:
+    """What is seen of one colour over another, ``share`` of it being opaque."""
+    channels = zip((upper.red(), upper.green(), upper.blue()), (lower.red(), lower.green(), lower.blue()), strict=True)
+    return QColor(*(round(one * share + other * (1 - share)) for one, other in channels))
 
 
 @dataclass(frozen=True)
@@ -28,7 +37,9 @@ class Theme:
     text: str
     muted: str
     accent: str
-    on_accent: str
+    """Lines, dots and words that are to be noticed; what is filled with colour has ``fill`` instead."""
+    fill: str
+    on_fill: str
     good: str
     warning: str
     bad: str
@@ -38,6 +49,10 @@ class Theme:
 
     def colour(self, name: str) -> QColor:
         return QColor(getattr(self, name))
+
+    def pill_text(self, name: str) -> QColor:
+        """For words on a tint of the colour: the colour itself is too near to it to be read well."""
+        return blended(self.colour(name), self.colour("text"), _PILL_TEXT)
 
     def curve(self, number: int) -> QColor:
         """The colour of the nth of several curves; they repeat when there are many."""
@@ -53,14 +68,15 @@ DARK = Theme(
     border="#2f3541",
     strong_border="#465063",
     text="#e3e7ee",
-    muted="#949eb0",
-    accent="#4c9aff",
-    on_accent="#ffffff",
-    good="#3fb97c",
+    muted="#a6b0c1",
+    accent="#62a8ff",
+    fill="#1f6fe0",
+    on_fill="#ffffff",
+    good="#45bd82",
     warning="#e0a73a",
-    bad="#ef6461",
-    idle="#7d8798",
-    selection="#2b4263",
+    bad="#f58885",
+    idle="#9ca6b8",
+    selection="#243750",
     curves=("#4c9aff", "#f5a623", "#3fb97c", "#c77dff", "#ef6461", "#2ec4d6", "#d9d26a", "#ff8fb1"),
 )
 LIGHT = Theme(
@@ -72,14 +88,15 @@ LIGHT = Theme(
     border="#d9dde5",
     strong_border="#b3bac7",
     text="#1c2230",
-    muted="#5d6779",
-    accent="#1f6fe0",
-    on_accent="#ffffff",
-    good="#1c8a55",
-    warning="#a96d00",
-    bad="#c93a36",
-    idle="#7b8494",
-    selection="#d3e4fd",
+    muted="#566073",
+    accent="#1a62c8",
+    fill="#1f6fe0",
+    on_fill="#ffffff",
+    good="#147345",
+    warning="#855500",
+    bad="#b8302c",
+    idle="#5d6676",
+    selection="#d9e7fd",
     curves=("#1f6fe0", "#d27c00", "#1c8a55", "#8a3ffc", "#c93a36", "#00838f", "#8a7a00", "#c2185b"),
 )
 ASSETS = Path(__file__).with_name("assets")
@@ -93,6 +110,9 @@ QMainWindow::separator:hover { background: $accent; }
 QToolTip { background: $raised; color: $text; border: 1px solid $strong_border; padding: 4px 6px; }
 QDockWidget { color: $muted; font-weight: 600; }
 QDockWidget::title { background: $window; padding: 8px 12px 6px 12px; text-align: left; }
+/* Names of runs, tags and errors are the text of others; a label whose markup is ours has the property "rich". */
+QLabel { qproperty-textFormat: PlainText; }
+QLabel[rich="true"] { qproperty-textFormat: RichText; }
 QLabel[role="muted"] { color: $muted; }
 QLabel[role="title"] { font-size: 15px; font-weight: 600; }
 QLabel[role="huge"] { font-size: 26px; font-weight: 600; }
@@ -112,8 +132,8 @@ QPushButton {
 QPushButton:hover { border-color: $strong_border; }
 QPushButton:pressed { background: $field; }
 QPushButton:focus { border-color: $accent; }
-QPushButton:disabled { color: $muted; background: $panel; }
-QPushButton[kind="primary"] { background: $accent; color: $on_accent; border-color: $accent; font-weight: 600; }
+QPushButton:disabled { color: $muted; background: transparent; }
+QPushButton[kind="primary"] { background: $fill; color: $on_fill; border-color: $fill; font-weight: 600; }
 QPushButton[kind="primary"]:disabled { background: $raised; color: $muted; border-color: $border; }
 QPushButton[kind="danger"] { color: $bad; }
 QPushButton[kind="flat"], QToolButton { background: transparent; border: 1px solid transparent; }
@@ -122,11 +142,13 @@ QToolButton { border-radius: 6px; padding: 4px; color: $text; }
 QToolButton:focus { border-color: $accent; }
 QToolButton:checked { background: $selection; }
 QPushButton[kind="segment"] { border-radius: 0; padding: 6px 10px; }
-QPushButton[kind="segment"]:checked { background: $accent; color: $on_accent; border-color: $accent; }
+QPushButton[kind="segment"]:checked { background: $fill; color: $on_fill; border-color: $fill; }
 QLineEdit, QPlainTextEdit, QTextEdit, QTextBrowser, QComboBox, QSpinBox, QDoubleSpinBox {
     background: $field; color: $text; border: 1px solid $border; border-radius: 6px; padding: 5px 8px;
-    selection-background-color: $accent; selection-color: $on_accent;
+    selection-background-color: $fill; selection-color: $on_fill;
+    placeholder-text-color: $muted;
 }
+QComboBox QLineEdit { border: none; padding: 0; background: transparent; }
 QLineEdit:hover, QComboBox:hover, QSpinBox:hover { border-color: $strong_border; }
 QLineEdit:focus, QPlainTextEdit:focus, QTextEdit:focus, QComboBox:focus, QSpinBox:focus { border-color: $accent; }
 QLineEdit[invalid="true"], QComboBox[invalid="true"] { border-color: $bad; }
@@ -145,7 +167,7 @@ QCheckBox::indicator, QTableView::indicator {
     width: 15px; height: 15px; border: 1px solid $strong_border; border-radius: 4px; background: $field;
 }
 QCheckBox::indicator:checked, QTableView::indicator:checked {
-    background: $accent; border-color: $accent; image: url("$assets/check.svg");
+    background: $fill; border-color: $fill; image: url("$assets/check.svg");
 }
 QCheckBox::indicator:focus { border-color: $accent; }
 QCheckBox::indicator:disabled { background: $panel; border-color: $border; }
@@ -194,6 +216,19 @@ QGroupBox { border: none; margin-top: 18px; font-weight: 600; }
 QGroupBox::title { subcontrol-origin: margin; color: $muted; }
 """)
 
+# Where the keyboard is: two pixels, and at least 3:1 against what is inside and outside of the ring.
+_FOCUS_RINGS = Template("""
+QPushButton:focus { border: 2px solid $accent; padding: 5px 13px; }
+QPushButton[kind="segment"]:focus { padding: 5px 9px; }
+QPushButton[kind="primary"]:focus, QPushButton[kind="segment"]:checked:focus {
+    background: #1f6fe0; border: 2px solid $text;
+}
+QPushButton[kind="primary"]:focus:disabled { background: $raised; }
+QToolButton:focus { border: 2px solid $accent; padding: 3px; }
+QCheckBox::indicator:focus { border: 2px solid $text; }
+QTabBar:focus { border-bottom: 2px solid $accent; }
+""")
+
 
 class Themes(QObject):
     """The look of the application. ``changed(Theme)`` follows a switch."""
@@ -204,7 +239,7 @@ class Themes(QObject):
         super().__init__(app)
         self._app = app
         self.theme = THEMES.get(name, DARK)
-        app.setStyle(QStyleFactory.create("Fusion"))  # once: every widget is polished anew for it
+        app.setStyle(QStyleFactory.create("Fusion"))  # once: it makes Qt polish every widget again
         self._apply()
 
     def use(self, name: str) -> None:
@@ -221,7 +256,8 @@ class Themes(QObject):
     def _apply(self) -> None:
         self._app.setPalette(_palette(self.theme))
         colours = {one.name: getattr(self.theme, one.name) for one in fields(Theme) if one.name != "curves"}
-        self._app.setStyleSheet(_SHEET.substitute(colours, assets=ASSETS.as_posix()))
+        sheets = (_SHEET, _FOCUS_RINGS)
+        self._app.setStyleSheet("".join(sheet.substitute(colours, assets=ASSETS.as_posix()) for sheet in sheets))
 
 
 def _palette(theme: Theme) -> QPalette:
@@ -240,8 +276,8 @@ def _palette(theme: Theme) -> QPalette:
         (role.ButtonText, "text"),
         (role.BrightText, "bad"),
         (role.Link, "accent"),
-        (role.Highlight, "accent"),
-        (role.HighlightedText, "on_accent"),
+        (role.Highlight, "fill"),
+        (role.HighlightedText, "on_fill"),
         (role.Mid, "border"),
         (role.Light, "strong_border"),
         (role.Dark, "border"),

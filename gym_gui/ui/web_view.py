@@ -1,11 +1,16 @@
-"""The embedded browser, where there is one. QtWebEngine is large and optional, so it is imported when first wanted."""
+"""Web pages: embedded where that is possible, or in the browser. QtWebEngine is optional: imported when wanted."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
-from PyQt6.QtCore import PYQT_VERSION_STR, QCoreApplication, Qt
+from PyQt6.QtCore import PYQT_VERSION_STR, QCoreApplication, Qt, QUrl
+from PyQt6.QtGui import QDesktopServices
+
+from gym_gui.ui.clipboard import copy_text
+from gym_gui.ui.widgets.snackbar import Notice
 
 INSTALL = f"pip install PyQt6-WebEngine=={PYQT_VERSION_STR}"
 
@@ -22,6 +27,14 @@ def make_web_view() -> Any:
     from PyQt6.QtWebEngineWidgets import QWebEngineView
 
     return QWebEngineView()
+
+
+def open_in_browser(address: str, notify: Callable[[Notice], None]) -> None:
+    """Open a page in the web browser; where there is none, say so with the address, to be opened elsewhere."""
+    if QDesktopServices.openUrl(QUrl(address)):
+        return
+    sentence = f"No web browser could be opened. Open this address in one yourself: {address}"
+    notify(Notice(sentence, "warning", "Copy the address", lambda: copy_text(address)))
 
 
 def why_not() -> str:

@@ -18,12 +18,18 @@ _FIELDS = {
     "artifacts.checkpoints.every_steps": "checkpoint_every",
     "artifacts.checkpoints.keep_last": "checkpoint_keep",
     "metadata.notes": "notes",
+    "metadata.group": "group",
+    "metadata.worker.agent_id": "agent_id",
+    "metadata.worker.worker_id": "worker_id",
     "metadata.worker.bundle": "bundle",
     "metadata.worker.config.env_id": "env_id",
+    "metadata.worker.config.start": "checkpoint",
+    "metadata.worker.config.start.checkpoint": "checkpoint",
+    "metadata.worker.config.start.mode": "checkpoint",
     "metadata.worker.config.seed": "seed",
     "metadata.worker.config.total_timesteps": "total_timesteps",
 }
-_INSIDE = re.compile(r"metadata\.worker\.config(?:\.extras\.algo_params)?\.([^.\[]+)")
+_INSIDE = re.compile(r"metadata\.worker\.config(?:\.extras\.algo_params|\.params)?\.([^.\[]+)")
 _LINE = re.compile(r"([a-z_]+(?:[.\[][^:]*)?): (.+)")
 
 

@@ -1,83 +1,10 @@
-"""What the CleanRL form checks before it submits, and the dry run that it offers."""
+"""What the CleanRL form checks; it lives in ``gym_gui/ui/workers/cleanrl``."""
 
-from __future__ import annotations
+from gym_gui.ui.workers.cleanrl.checks import (
+    place_checkpoints,
+    proxy_fallback,
+    run_cleanrl_dry_run,
+    script_problems,
+)
 
-import os
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Literal
-
-from gym_gui.services.checkpoints.errors import CheckpointsError
-from gym_gui.services.run_request import ScriptSettings
-from gym_gui.services.worker_queries import WorkerQueries
-from gym_gui.validations.dry_run import DryRun, dry_run
-from mosaic_protocol.paths import MosaicPaths
-from mosaic_protocol.suggest import did_you_mean
-from mosaic_protocol.wandb_proxies import find_proxies
-
-WORKER_TYPE = "cleanrl"
-MOST_SEED = 2**32 - 1
-_START_KINDS: tuple[Literal["resume", "warm_start"], ...] = ("resume", "warm_start")
-
-
-def run_cleanrl_dry_run(config: Mapping[str, Any], queries: WorkerQueries) -> DryRun:
-    """Have the CleanRL worker check a run config, as it would be submitted, by its own ``--dry-run``.
-
-    Blocking; use it in a thread. Nothing is raised: what went wrong is in the answer's text.
-    """
-    try:
-        placed = place_checkpoints(config, queries.paths)
-    except CheckpointsError as error:
-        return DryRun(False, str(error))
-    return dry_run(queries, WORKER_TYPE, placed)
-
-
-def place_checkpoints(config: Mapping[str, Any], paths: MosaicPaths) -> dict[str, Any]:
-    """The config with the path of a checkpoint where one was named by its run. Raises CheckpointsError.
-
-    A checkpoint that cannot be begun from is refused here, before anything is submitted.
-    """
-    from gym_gui.services.checkpoints.registry import TrainingRegistry
-    from gym_gui.services.checkpoints.use import require_start
-
-    worker = config["metadata"]["worker"]
-    settings = worker["config"]
-    extras = settings.get("extras") or {}
-    params = dict(extras.get("algo_params") or {})
-    for kind in _START_KINDS:
-        if isinstance(params.get(kind), str):
-            entry = TrainingRegistry(paths).find(params[kind])
-            require_start(kind, entry, _checkpoint_algorithm(settings), settings.get("env_id") or entry.env_id)
-            params[kind] = str(entry.path)
-    placed = {**worker, "config": {**settings, "extras": {**extras, "algo_params": params}}}
-    return {**config, "metadata": {**config["metadata"], "worker": placed}}
-
-
-def _checkpoint_algorithm(settings: Mapping[str, Any]) -> str:
-    """What checkpoints of a run with these settings call its algorithm."""
-    if settings.get("script"):
-        return Path(settings["script"]).stem
-    foreign = settings.get("source") == "cleanrl"
-    return f"cleanrl/{settings['algo']}" if foreign else str(settings["algo"])
-
-
-def script_problems(script: ScriptSettings, algorithms: Mapping[str, Any]) -> dict[str, str]:
-    """What is wrong with the choice of a script, by field. Looks at the disk for files that were named."""
-    if script.script:
-        path = Path(script.script).expanduser()
-        wrong = not path.is_absolute() or not path.is_file()
-        return {"script": f"is not there: no file {script.script}"} if wrong else {}
-    found = {}
-    if script.cleanrl_path and not Path(script.cleanrl_path).expanduser().is_dir():
-        found["cleanrl_path"] = f"is not there: no folder {script.cleanrl_path}"
-    if not script.algo:
-        found["algo"] = "must be chosen"
-    elif not script.is_upstream and script.algo not in algorithms:
-        found["algo"] = f"is not offered: {script.algo!r}{did_you_mean(script.algo, algorithms)}"
-    return found
-
-
-def proxy_fallback(paths: MosaicPaths) -> str:
-    """Where the proxy of Weights & Biases would come from when none is typed, without credentials; "" for nowhere."""
-    found = find_proxies({**os.environ, "MOSAIC_HOME": str(paths.root)})
-    return "" if found is None else str(found)
+__all__ = ["place_checkpoints", "proxy_fallback", "run_cleanrl_dry_run", "script_problems"]

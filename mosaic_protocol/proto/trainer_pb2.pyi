@@ -26,17 +26,21 @@ class SubmitRunRequest(_message.Message):
 
     CONFIG_JSON_FIELD_NUMBER: _builtins.int
     CLIENT_REQUEST_ID_FIELD_NUMBER: _builtins.int
+    NAME_IS_DEFAULT_FIELD_NUMBER: _builtins.int
     config_json: _builtins.str
     client_request_id: _builtins.str
+    name_is_default: _builtins.bool
+    """nobody chose it: where a run has it already, this one gets a number behind it"""
     def __init__(
         self,
         *,
         config_json: _builtins.str = ...,
         client_request_id: _builtins.str = ...,
+        name_is_default: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_request_id", b"client_request_id", "config_json", b"config_json"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_request_id", b"client_request_id", "config_json", b"config_json", "name_is_default", b"name_is_default"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -209,6 +213,15 @@ class Run(_message.Message):
     SECONDS_SINCE_PROGRESS_FIELD_NUMBER: _builtins.int
     START_MODE_FIELD_NUMBER: _builtins.int
     HEADLINE_FIELD_NUMBER: _builtins.int
+    RESTORABLE_UNTIL_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
+    SEED_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
+    SWEEP_FIELD_NUMBER: _builtins.int
+    DATASET_FIELD_NUMBER: _builtins.int
+    PARENT_FIELD_NUMBER: _builtins.int
+    THROTTLED_FIELD_NUMBER: _builtins.int
+    INTERACTIVE_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     name: _builtins.str
     state: _builtins.str
@@ -243,11 +256,27 @@ class Run(_message.Message):
     seconds_since_progress: _builtins.float
     start_mode: _builtins.str
     """"warm" (forked) or "cold" (spawned)"""
+    restorable_until: _builtins.float
+    """of a run in the trash, wall clock; 0 of one whose removal has begun"""
+    seed: _builtins.int
+    group: _builtins.str
+    sweep: _builtins.str
+    dataset: _builtins.str
+    parent: _builtins.str
+    """id of the run that this one goes on from"""
+    throttled: _builtins.str
+    """what the output of its worker waits for; empty while it waits for nothing"""
+    interactive: _builtins.bool
+    """a person sits before it: its CPUs and its place in line are counted apart"""
     @_builtins.property
     def reserved(self) -> Global___Resources: ...
     @_builtins.property
     def headline(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """newest value of each headline tag, and mean_return"""
+
+    @_builtins.property
+    def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What runs are found and put together by, from the config; empty where it says nothing."""
 
     def __init__(
         self,
@@ -282,12 +311,23 @@ class Run(_message.Message):
         seconds_since_progress: _builtins.float = ...,
         start_mode: _builtins.str = ...,
         headline: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        restorable_until: _builtins.float = ...,
+        tags: _abc.Iterable[_builtins.str] | None = ...,
+        seed: _builtins.int | None = ...,
+        group: _builtins.str = ...,
+        sweep: _builtins.str = ...,
+        dataset: _builtins.str = ...,
+        parent: _builtins.str = ...,
+        throttled: _builtins.str = ...,
+        interactive: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["reserved", b"reserved"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "reserved", b"reserved", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active_seconds", b"active_seconds", "agent_id", b"agent_id", "algo", b"algo", "attempt", b"attempt", "capabilities_json", b"capabilities_json", "config_json", b"config_json", "created_at", b"created_at", "deleted", b"deleted", "desired", b"desired", "ended_at", b"ended_at", "env_id", b"env_id", "headline", b"headline", "last_step", b"last_step", "log_dir", b"log_dir", "name", b"name", "outcome", b"outcome", "pid", b"pid", "queue_position", b"queue_position", "reason", b"reason", "reserved", b"reserved", "revision", b"revision", "run_dir", b"run_dir", "run_id", b"run_id", "seconds_since_progress", b"seconds_since_progress", "start_mode", b"start_mode", "started_at", b"started_at", "state", b"state", "total_steps", b"total_steps", "worker_id", b"worker_id", "worker_type", b"worker_type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "active_seconds", b"active_seconds", "agent_id", b"agent_id", "algo", b"algo", "attempt", b"attempt", "capabilities_json", b"capabilities_json", "config_json", b"config_json", "created_at", b"created_at", "dataset", b"dataset", "deleted", b"deleted", "desired", b"desired", "ended_at", b"ended_at", "env_id", b"env_id", "group", b"group", "headline", b"headline", "interactive", b"interactive", "last_step", b"last_step", "log_dir", b"log_dir", "name", b"name", "outcome", b"outcome", "parent", b"parent", "pid", b"pid", "queue_position", b"queue_position", "reason", b"reason", "reserved", b"reserved", "restorable_until", b"restorable_until", "revision", b"revision", "run_dir", b"run_dir", "run_id", b"run_id", "seconds_since_progress", b"seconds_since_progress", "seed", b"seed", "start_mode", b"start_mode", "started_at", b"started_at", "state", b"state", "sweep", b"sweep", "tags", b"tags", "throttled", b"throttled", "total_steps", b"total_steps", "worker_id", b"worker_id", "worker_type", b"worker_type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
+    _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__seed) -> _WhichOneofReturnType__seed | None: ...
 
 Global___Run: _TypeAlias = Run  # noqa: Y015
 
@@ -330,12 +370,15 @@ class ListRunsRequest(_message.Message):
     OUTCOMES_FIELD_NUMBER: _builtins.int
     SEARCH_FIELD_NUMBER: _builtins.int
     INCLUDE_DELETED_FIELD_NUMBER: _builtins.int
+    WHERE_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """0 = 50"""
     page_token: _builtins.str
     search: _builtins.str
     """part of the name, id, algorithm or environment"""
     include_deleted: _builtins.bool
+    where: _builtins.str
+    """an expression such as "algo=ppo lr<1e-3 tag=paper"; see docs/reference/filters.md"""
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -349,10 +392,11 @@ class ListRunsRequest(_message.Message):
         outcomes: _abc.Iterable[_builtins.str] | None = ...,
         search: _builtins.str = ...,
         include_deleted: _builtins.bool = ...,
+        where: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["include_deleted", b"include_deleted", "outcomes", b"outcomes", "page_size", b"page_size", "page_token", b"page_token", "search", b"search", "states", b"states"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["include_deleted", b"include_deleted", "outcomes", b"outcomes", "page_size", b"page_size", "page_token", b"page_token", "search", b"search", "states", b"states", "where", b"where"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -447,15 +491,19 @@ class WatchRunsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     AFTER_REVISION_FIELD_NUMBER: _builtins.int
+    WHERE_FIELD_NUMBER: _builtins.int
     after_revision: _builtins.int
+    where: _builtins.str
+    """only runs that match, as for ListRuns"""
     def __init__(
         self,
         *,
         after_revision: _builtins.int = ...,
+        where: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_revision", b"after_revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_revision", b"after_revision", "where", b"where"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -468,8 +516,11 @@ class RunUpdate(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     RUN_FIELD_NUMBER: _builtins.int
     DELETED_FIELD_NUMBER: _builtins.int
+    UNMATCHED_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
     deleted: _builtins.bool
+    unmatched: _builtins.bool
+    """the run changed and does not match the expression now; of it only the id is given"""
     @_builtins.property
     def run(self) -> Global___Run: ...
     def __init__(
@@ -478,10 +529,11 @@ class RunUpdate(_message.Message):
         revision: _builtins.int = ...,
         run: Global___Run | None = ...,
         deleted: _builtins.bool = ...,
+        unmatched: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["run", b"run"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deleted", b"deleted", "revision", b"revision", "run", b"run"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deleted", b"deleted", "revision", b"revision", "run", b"run", "unmatched", b"unmatched"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -581,22 +633,42 @@ class StreamRecordsRequest(_message.Message):
     RUN_ID_FIELD_NUMBER: _builtins.int
     AFTER_ROW_FIELD_NUMBER: _builtins.int
     FOLLOW_FIELD_NUMBER: _builtins.int
+    TAIL_FIELD_NUMBER: _builtins.int
+    EPISODE_FIELD_NUMBER: _builtins.int
+    CREDITS_FIELD_NUMBER: _builtins.int
+    WATCH_ID_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     after_row: _builtins.int
     """cursor of the last page that was seen"""
     follow: _builtins.bool
+    tail: _builtins.int
+    """of steps and episodes: begin with the last so many; after_row is ignored"""
+    episode: _builtins.int
+    """of steps: those of one finished episode, or of the running one"""
+    credits: _builtins.int
+    """Of steps and episodes: a live watch. So many records may be sent before more are granted; without credits it is told
+    STARVED, sent the newest records now and then with the number that it missed, and told RESUMED. 0: as fast as read.
+    """
+    watch_id: _builtins.str
+    """what GrantCredits calls this watch; the client's choice, unique"""
     def __init__(
         self,
         *,
         run_id: _builtins.str = ...,
         after_row: _builtins.int = ...,
         follow: _builtins.bool = ...,
+        tail: _builtins.int = ...,
+        episode: _builtins.int | None = ...,
+        credits: _builtins.int = ...,
+        watch_id: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_episode", b"_episode", "episode", b"episode"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_row", b"after_row", "follow", b"follow", "run_id", b"run_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_episode", b"_episode", "after_row", b"after_row", "credits", b"credits", "episode", b"episode", "follow", b"follow", "run_id", b"run_id", "tail", b"tail", "watch_id", b"watch_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__episode: _TypeAlias = _typing.Literal["episode"]  # noqa: Y015
+    _WhichOneofArgType__episode: _TypeAlias = _typing.Literal["_episode", b"_episode"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__episode) -> _WhichOneofReturnType__episode | None: ...
 
 Global___StreamRecordsRequest: _TypeAlias = StreamRecordsRequest  # noqa: Y015
 
@@ -606,24 +678,111 @@ class RecordPage(_message.Message):
 
     RECORDS_FIELD_NUMBER: _builtins.int
     LAST_ROW_FIELD_NUMBER: _builtins.int
+    FIRST_ROW_FIELD_NUMBER: _builtins.int
+    CONTROL_FIELD_NUMBER: _builtins.int
+    MISSED_FIELD_NUMBER: _builtins.int
     last_row: _builtins.int
+    first_row: _builtins.int
+    control: _builtins.str
+    """"STARVED" or "RESUMED", with no records"""
+    missed: _builtins.int
+    """how many records were left out right before these; a control counts none of them again"""
     @_builtins.property
     def records(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
-        """JSON of the record kind, as in mosaic_protocol.events"""
+        """JSON of the record kind, as in mosaic_protocol.events. Steps come as chunks, the first of which may begin before
+        what was asked for: first_row says with which step that begins.
+        """
 
     def __init__(
         self,
         *,
         records: _abc.Iterable[_builtins.bytes] | None = ...,
         last_row: _builtins.int = ...,
+        first_row: _builtins.int = ...,
+        control: _builtins.str = ...,
+        missed: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["last_row", b"last_row", "records", b"records"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["control", b"control", "first_row", b"first_row", "last_row", b"last_row", "missed", b"missed", "records", b"records"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RecordPage: _TypeAlias = RecordPage  # noqa: Y015
+
+@_typing.final
+class StepTotals(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEPS_FIELD_NUMBER: _builtins.int
+    DAMAGED_FIELD_NUMBER: _builtins.int
+    TRIMMED_FIELD_NUMBER: _builtins.int
+    KEPT_LAST_FIELD_NUMBER: _builtins.int
+    steps: _builtins.int
+    """recorded, whatever became of them"""
+    damaged: _builtins.int
+    """lost on the way: no reader gets them"""
+    trimmed: _builtins.int
+    """removed, because the run keeps its newest ones only"""
+    kept_last: _builtins.int
+    """how many it keeps; 0 for all"""
+    def __init__(
+        self,
+        *,
+        steps: _builtins.int = ...,
+        damaged: _builtins.int = ...,
+        trimmed: _builtins.int = ...,
+        kept_last: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["damaged", b"damaged", "kept_last", b"kept_last", "steps", b"steps", "trimmed", b"trimmed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StepTotals: _TypeAlias = StepTotals  # noqa: Y015
+
+@_typing.final
+class CreditGrant(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WATCH_ID_FIELD_NUMBER: _builtins.int
+    CREDITS_FIELD_NUMBER: _builtins.int
+    watch_id: _builtins.str
+    credits: _builtins.int
+    def __init__(
+        self,
+        *,
+        watch_id: _builtins.str = ...,
+        credits: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["credits", b"credits", "watch_id", b"watch_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreditGrant: _TypeAlias = CreditGrant  # noqa: Y015
+
+@_typing.final
+class CreditGranted(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KNOWN_FIELD_NUMBER: _builtins.int
+    known: _builtins.bool
+    """whether there is such a watch"""
+    def __init__(
+        self,
+        *,
+        known: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["known", b"known"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreditGranted: _TypeAlias = CreditGranted  # noqa: Y015
 
 @_typing.final
 class StreamLogsRequest(_message.Message):
@@ -676,6 +835,95 @@ class LogChunk(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LogChunk: _TypeAlias = LogChunk  # noqa: Y015
+
+@_typing.final
+class LiveInput(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    COMMANDS_FIELD_NUMBER: _builtins.int
+    PICTURES_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    """in the first message, as in RunRef"""
+    commands: _builtins.bytes
+    """lines of the live channel, each with its newline"""
+    @_builtins.property
+    def pictures(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """seats, from 1, whose next newer picture is wanted: one picture answers one wish"""
+
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        commands: _builtins.bytes = ...,
+        pictures: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["commands", b"commands", "pictures", b"pictures", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LiveInput: _TypeAlias = LiveInput  # noqa: Y015
+
+@_typing.final
+class LiveOutput(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LINES_FIELD_NUMBER: _builtins.int
+    PICTURES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def lines(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """lines of the live channel verbatim, without newline; of the states only the newest"""
+
+    @_builtins.property
+    def pictures(self) -> _containers.RepeatedCompositeFieldContainer[Global___LivePicture]: ...
+    def __init__(
+        self,
+        *,
+        lines: _abc.Iterable[_builtins.bytes] | None = ...,
+        pictures: _abc.Iterable[Global___LivePicture] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lines", b"lines", "pictures", b"pictures"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LiveOutput: _TypeAlias = LiveOutput  # noqa: Y015
+
+@_typing.final
+class LivePicture(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEAT_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    WIDTH_FIELD_NUMBER: _builtins.int
+    HEIGHT_FIELD_NUMBER: _builtins.int
+    ZSTD_PIXELS_FIELD_NUMBER: _builtins.int
+    seat: _builtins.int
+    number: _builtins.int
+    """as in the file of pictures"""
+    width: _builtins.int
+    height: _builtins.int
+    zstd_pixels: _builtins.bytes
+    """rows from the top, three bytes (red, green, blue) a pixel; compressed with zstd"""
+    def __init__(
+        self,
+        *,
+        seat: _builtins.int = ...,
+        number: _builtins.int = ...,
+        width: _builtins.int = ...,
+        height: _builtins.int = ...,
+        zstd_pixels: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["height", b"height", "number", b"number", "seat", b"seat", "width", b"width", "zstd_pixels", b"zstd_pixels"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LivePicture: _TypeAlias = LivePicture  # noqa: Y015
 
 @_typing.final
 class ListWorkersRequest(_message.Message):
@@ -811,6 +1059,10 @@ class Health(_message.Message):
     WARNINGS_FIELD_NUMBER: _builtins.int
     WARM_SERVERS_FIELD_NUMBER: _builtins.int
     GPU_NAMES_FIELD_NUMBER: _builtins.int
+    TCP_TARGET_FIELD_NUMBER: _builtins.int
+    INTERACTIVE_CPUS_FIELD_NUMBER: _builtins.int
+    INTERACTIVE_RESERVED_FIELD_NUMBER: _builtins.int
+    INTERACTIVE_QUEUED_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     pid: _builtins.int
     uptime_seconds: _builtins.float
@@ -819,6 +1071,13 @@ class Health(_message.Message):
     queued: _builtins.int
     live: _builtins.int
     disk_free_bytes: _builtins.int
+    tcp_target: _builtins.str
+    """empty unless the daemon listens on TCP"""
+    interactive_cpus: _builtins.int
+    """CPUs of interactive runs, counted apart from capacity and reserved; 0: they wait in line with all others."""
+    interactive_reserved: _builtins.int
+    interactive_queued: _builtins.int
+    """of those in queued"""
     @_builtins.property
     def capacity(self) -> Global___Resources: ...
     @_builtins.property
@@ -845,10 +1104,14 @@ class Health(_message.Message):
         warnings: _abc.Iterable[_builtins.str] | None = ...,
         warm_servers: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         gpu_names: _abc.Iterable[_builtins.str] | None = ...,
+        tcp_target: _builtins.str = ...,
+        interactive_cpus: _builtins.int = ...,
+        interactive_reserved: _builtins.int = ...,
+        interactive_queued: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "reserved", b"reserved"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "disk_free_bytes", b"disk_free_bytes", "gpu_names", b"gpu_names", "home", b"home", "live", b"live", "pid", b"pid", "queued", b"queued", "reserved", b"reserved", "target", b"target", "uptime_seconds", b"uptime_seconds", "version", b"version", "warm_servers", b"warm_servers", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "disk_free_bytes", b"disk_free_bytes", "gpu_names", b"gpu_names", "home", b"home", "interactive_cpus", b"interactive_cpus", "interactive_queued", b"interactive_queued", "interactive_reserved", b"interactive_reserved", "live", b"live", "pid", b"pid", "queued", b"queued", "reserved", b"reserved", "target", b"target", "tcp_target", b"tcp_target", "uptime_seconds", b"uptime_seconds", "version", b"version", "warm_servers", b"warm_servers", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -951,15 +1214,43 @@ Global___RegisterWorkerResponse: _TypeAlias = RegisterWorkerResponse  # noqa: Y0
 class HeartbeatRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class JournalledEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     RUN_ID_FIELD_NUMBER: _builtins.int
     STEP_FIELD_NUMBER: _builtins.int
     TOTAL_STEPS_FIELD_NUMBER: _builtins.int
     PHASE_FIELD_NUMBER: _builtins.int
+    JOURNALLED_FIELD_NUMBER: _builtins.int
+    THROTTLED_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     step: _builtins.int
     total_steps: _builtins.int
     phase: _builtins.str
     """the worker's own word: "starting", "training", "paused", "stopping" """
+    throttled: _builtins.str
+    """what its output waits for, in a sentence; empty while it waits for nothing"""
+    @_builtins.property
+    def journalled(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """number of the newest record by stream, also while it waits for disk space"""
+
     def __init__(
         self,
         *,
@@ -967,10 +1258,12 @@ class HeartbeatRequest(_message.Message):
         step: _builtins.int = ...,
         total_steps: _builtins.int = ...,
         phase: _builtins.str = ...,
+        journalled: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        throttled: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["phase", b"phase", "run_id", b"run_id", "step", b"step", "total_steps", b"total_steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["journalled", b"journalled", "phase", b"phase", "run_id", b"run_id", "step", b"step", "throttled", b"throttled", "total_steps", b"total_steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

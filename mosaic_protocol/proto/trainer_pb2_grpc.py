@@ -104,10 +104,25 @@ class TrainerServiceStub:
                 request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.StreamRecordsRequest.SerializeToString,
                 response_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.RecordPage.FromString,
                 _registered_method=True)
+        self.GetStepTotals = channel.unary_unary(
+                '/mosaic.trainer.v1.TrainerService/GetStepTotals',
+                request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.RunRef.SerializeToString,
+                response_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.StepTotals.FromString,
+                _registered_method=True)
+        self.GrantCredits = channel.unary_unary(
+                '/mosaic.trainer.v1.TrainerService/GrantCredits',
+                request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.CreditGrant.SerializeToString,
+                response_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.CreditGranted.FromString,
+                _registered_method=True)
         self.StreamLogs = channel.unary_stream(
                 '/mosaic.trainer.v1.TrainerService/StreamLogs',
                 request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.StreamLogsRequest.SerializeToString,
                 response_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.LogChunk.FromString,
+                _registered_method=True)
+        self.LiveSession = channel.stream_stream(
+                '/mosaic.trainer.v1.TrainerService/LiveSession',
+                request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.LiveInput.SerializeToString,
+                response_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.LiveOutput.FromString,
                 _registered_method=True)
         self.ListWorkers = channel.unary_unary(
                 '/mosaic.trainer.v1.TrainerService/ListWorkers',
@@ -165,7 +180,7 @@ class TrainerServiceServicer:
     """Missing associated documentation comment in .proto file."""
 
     def SubmitRun(self, request, context):
-        """--- for clients; metadata "authorization: Bearer <daemon token>" ---
+        """--- for clients; metadata "authorization: Bearer <client token>", which changes with every start of the daemon ---
         Answers after the run is durable. The same client_request_id returns the same run.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -254,8 +269,30 @@ class TrainerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetStepTotals(self, request, context):
+        """How many steps a run has recorded, and what became of them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GrantCredits(self, request, context):
+        """More records for a watch of steps or episodes that spends credits.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StreamLogs(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LiveSession(self, request_iterator, context):
+        """The live channel of a session, for those who do not reach its socket and its pictures: docs/reference/live-channel.md.
+        The first message names the run. The call ends without an error when the session does.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -280,7 +317,8 @@ class TrainerServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RegisterWorker(self, request, context):
-        """--- for workers; RegisterWorker with the run's launch token, the rest with the session token it returns ---
+        """--- for workers; RegisterWorker with the run's launch token, the rest with the session token it returns; metadata
+        "mosaic-run-id: <run id>" lets the daemon tell a worker whose run is over ---
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -300,7 +338,8 @@ class TrainerServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PublishRunSteps(self, request_iterator, context):
-        """The same path for workers that send one kind only; other kinds are refused.
+        """The same path for workers that send one kind only; other kinds are refused. Steps travel in chunks, in the stream
+        "steps", on whichever of these calls.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -398,10 +437,25 @@ def add_TrainerServiceServicer_to_server(servicer, server):
                     request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.StreamRecordsRequest.FromString,
                     response_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.RecordPage.SerializeToString,
             ),
+            'GetStepTotals': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetStepTotals,
+                    request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.RunRef.FromString,
+                    response_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.StepTotals.SerializeToString,
+            ),
+            'GrantCredits': grpc.unary_unary_rpc_method_handler(
+                    servicer.GrantCredits,
+                    request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.CreditGrant.FromString,
+                    response_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.CreditGranted.SerializeToString,
+            ),
             'StreamLogs': grpc.unary_stream_rpc_method_handler(
                     servicer.StreamLogs,
                     request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.StreamLogsRequest.FromString,
                     response_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.LogChunk.SerializeToString,
+            ),
+            'LiveSession': grpc.stream_stream_rpc_method_handler(
+                    servicer.LiveSession,
+                    request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.LiveInput.FromString,
+                    response_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.LiveOutput.SerializeToString,
             ),
             'ListWorkers': grpc.unary_unary_rpc_method_handler(
                     servicer.ListWorkers,
@@ -843,6 +897,60 @@ class TrainerService:
             _registered_method=True)
 
     @staticmethod
+    def GetStepTotals(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mosaic.trainer.v1.TrainerService/GetStepTotals',
+            mosaic__protocol_dot_proto_dot_trainer__pb2.RunRef.SerializeToString,
+            mosaic__protocol_dot_proto_dot_trainer__pb2.StepTotals.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GrantCredits(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mosaic.trainer.v1.TrainerService/GrantCredits',
+            mosaic__protocol_dot_proto_dot_trainer__pb2.CreditGrant.SerializeToString,
+            mosaic__protocol_dot_proto_dot_trainer__pb2.CreditGranted.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def StreamLogs(request,
             target,
             options=(),
@@ -859,6 +967,33 @@ class TrainerService:
             '/mosaic.trainer.v1.TrainerService/StreamLogs',
             mosaic__protocol_dot_proto_dot_trainer__pb2.StreamLogsRequest.SerializeToString,
             mosaic__protocol_dot_proto_dot_trainer__pb2.LogChunk.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LiveSession(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/mosaic.trainer.v1.TrainerService/LiveSession',
+            mosaic__protocol_dot_proto_dot_trainer__pb2.LiveInput.SerializeToString,
+            mosaic__protocol_dot_proto_dot_trainer__pb2.LiveOutput.FromString,
             options,
             channel_credentials,
             insecure,

@@ -34,7 +34,7 @@ class TrainerServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> TrainerServiceAsyncStub: ...
     SubmitRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.SubmitRunRequest, _trainer_pb2.SubmitRunResponse]
-    """--- for clients; metadata "authorization: Bearer <daemon token>" ---
+    """--- for clients; metadata "authorization: Bearer <client token>", which changes with every start of the daemon ---
     Answers after the run is durable. The same client_request_id returns the same run.
     """
     CancelRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.CancelRunRequest, _trainer_pb2.Run]
@@ -54,18 +54,30 @@ class TrainerServiceStub:
     """Stored records from a cursor on, then live ones while follow is set."""
     StreamRunSteps: _grpc.UnaryStreamMultiCallable[_trainer_pb2.StreamRecordsRequest, _trainer_pb2.RecordPage]
     StreamRunEpisodes: _grpc.UnaryStreamMultiCallable[_trainer_pb2.StreamRecordsRequest, _trainer_pb2.RecordPage]
+    GetStepTotals: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.RunRef, _trainer_pb2.StepTotals]
+    """How many steps a run has recorded, and what became of them."""
+    GrantCredits: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.CreditGrant, _trainer_pb2.CreditGranted]
+    """More records for a watch of steps or episodes that spends credits."""
     StreamLogs: _grpc.UnaryStreamMultiCallable[_trainer_pb2.StreamLogsRequest, _trainer_pb2.LogChunk]
+    LiveSession: _grpc.StreamStreamMultiCallable[_trainer_pb2.LiveInput, _trainer_pb2.LiveOutput]
+    """The live channel of a session, for those who do not reach its socket and its pictures: docs/reference/live-channel.md.
+    The first message names the run. The call ends without an error when the session does.
+    """
     ListWorkers: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListWorkersRequest, _trainer_pb2.ListWorkersResponse]
     GetHealth: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.HealthRequest, _trainer_pb2.Health]
     Shutdown: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ShutdownRequest, _trainer_pb2.ShutdownResponse]
     """Ends the daemon after the calls under way; workers go on and are taken up by the next daemon."""
     RegisterWorker: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.RegisterWorkerRequest, _trainer_pb2.RegisterWorkerResponse]
-    """--- for workers; RegisterWorker with the run's launch token, the rest with the session token it returns ---"""
+    """--- for workers; RegisterWorker with the run's launch token, the rest with the session token it returns; metadata
+    "mosaic-run-id: <run id>" lets the daemon tell a worker whose run is over ---
+    """
     Heartbeat: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.HeartbeatRequest, _trainer_pb2.HeartbeatResponse]
     PublishRecords: _grpc.StreamStreamMultiCallable[_trainer_pb2.RecordBatch, _trainer_pb2.RecordAck]
     """The one path of records: batches up, acknowledgements after commit down."""
     PublishRunSteps: _grpc.StreamStreamMultiCallable[_trainer_pb2.RecordBatch, _trainer_pb2.RecordAck]
-    """The same path for workers that send one kind only; other kinds are refused."""
+    """The same path for workers that send one kind only; other kinds are refused. Steps travel in chunks, in the stream
+    "steps", on whichever of these calls.
+    """
     PublishRunEpisodes: _grpc.StreamStreamMultiCallable[_trainer_pb2.RecordBatch, _trainer_pb2.RecordAck]
     PublishLifecycle: _grpc.StreamStreamMultiCallable[_trainer_pb2.RecordBatch, _trainer_pb2.RecordAck]
     ControlStream: _grpc.UnaryStreamMultiCallable[_trainer_pb2.ControlHello, _trainer_pb2.ControlMessage]
@@ -75,7 +87,7 @@ class TrainerServiceStub:
 class TrainerServiceAsyncStub(TrainerServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     SubmitRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.SubmitRunRequest, _trainer_pb2.SubmitRunResponse]  # type: ignore[assignment]
-    """--- for clients; metadata "authorization: Bearer <daemon token>" ---
+    """--- for clients; metadata "authorization: Bearer <client token>", which changes with every start of the daemon ---
     Answers after the run is durable. The same client_request_id returns the same run.
     """
     CancelRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.CancelRunRequest, _trainer_pb2.Run]  # type: ignore[assignment]
@@ -95,18 +107,30 @@ class TrainerServiceAsyncStub(TrainerServiceStub):
     """Stored records from a cursor on, then live ones while follow is set."""
     StreamRunSteps: _aio.UnaryStreamMultiCallable[_trainer_pb2.StreamRecordsRequest, _trainer_pb2.RecordPage]  # type: ignore[assignment]
     StreamRunEpisodes: _aio.UnaryStreamMultiCallable[_trainer_pb2.StreamRecordsRequest, _trainer_pb2.RecordPage]  # type: ignore[assignment]
+    GetStepTotals: _aio.UnaryUnaryMultiCallable[_trainer_pb2.RunRef, _trainer_pb2.StepTotals]  # type: ignore[assignment]
+    """How many steps a run has recorded, and what became of them."""
+    GrantCredits: _aio.UnaryUnaryMultiCallable[_trainer_pb2.CreditGrant, _trainer_pb2.CreditGranted]  # type: ignore[assignment]
+    """More records for a watch of steps or episodes that spends credits."""
     StreamLogs: _aio.UnaryStreamMultiCallable[_trainer_pb2.StreamLogsRequest, _trainer_pb2.LogChunk]  # type: ignore[assignment]
+    LiveSession: _aio.StreamStreamMultiCallable[_trainer_pb2.LiveInput, _trainer_pb2.LiveOutput]  # type: ignore[assignment]
+    """The live channel of a session, for those who do not reach its socket and its pictures: docs/reference/live-channel.md.
+    The first message names the run. The call ends without an error when the session does.
+    """
     ListWorkers: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListWorkersRequest, _trainer_pb2.ListWorkersResponse]  # type: ignore[assignment]
     GetHealth: _aio.UnaryUnaryMultiCallable[_trainer_pb2.HealthRequest, _trainer_pb2.Health]  # type: ignore[assignment]
     Shutdown: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ShutdownRequest, _trainer_pb2.ShutdownResponse]  # type: ignore[assignment]
     """Ends the daemon after the calls under way; workers go on and are taken up by the next daemon."""
     RegisterWorker: _aio.UnaryUnaryMultiCallable[_trainer_pb2.RegisterWorkerRequest, _trainer_pb2.RegisterWorkerResponse]  # type: ignore[assignment]
-    """--- for workers; RegisterWorker with the run's launch token, the rest with the session token it returns ---"""
+    """--- for workers; RegisterWorker with the run's launch token, the rest with the session token it returns; metadata
+    "mosaic-run-id: <run id>" lets the daemon tell a worker whose run is over ---
+    """
     Heartbeat: _aio.UnaryUnaryMultiCallable[_trainer_pb2.HeartbeatRequest, _trainer_pb2.HeartbeatResponse]  # type: ignore[assignment]
     PublishRecords: _aio.StreamStreamMultiCallable[_trainer_pb2.RecordBatch, _trainer_pb2.RecordAck]  # type: ignore[assignment]
     """The one path of records: batches up, acknowledgements after commit down."""
     PublishRunSteps: _aio.StreamStreamMultiCallable[_trainer_pb2.RecordBatch, _trainer_pb2.RecordAck]  # type: ignore[assignment]
-    """The same path for workers that send one kind only; other kinds are refused."""
+    """The same path for workers that send one kind only; other kinds are refused. Steps travel in chunks, in the stream
+    "steps", on whichever of these calls.
+    """
     PublishRunEpisodes: _aio.StreamStreamMultiCallable[_trainer_pb2.RecordBatch, _trainer_pb2.RecordAck]  # type: ignore[assignment]
     PublishLifecycle: _aio.StreamStreamMultiCallable[_trainer_pb2.RecordBatch, _trainer_pb2.RecordAck]  # type: ignore[assignment]
     ControlStream: _aio.UnaryStreamMultiCallable[_trainer_pb2.ControlHello, _trainer_pb2.ControlMessage]  # type: ignore[assignment]
@@ -119,7 +143,7 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _trainer_pb2.SubmitRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_trainer_pb2.SubmitRunResponse, _abc.Awaitable[_trainer_pb2.SubmitRunResponse]]:
-        """--- for clients; metadata "authorization: Bearer <daemon token>" ---
+        """--- for clients; metadata "authorization: Bearer <client token>", which changes with every start of the daemon ---
         Answers after the run is durable. The same client_request_id returns the same run.
         """
 
@@ -219,11 +243,37 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_trainer_pb2.RecordPage], _abc.AsyncIterator[_trainer_pb2.RecordPage]]: ...
 
     @_abc_1.abstractmethod
+    def GetStepTotals(
+        self,
+        request: _trainer_pb2.RunRef,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.StepTotals, _abc.Awaitable[_trainer_pb2.StepTotals]]:
+        """How many steps a run has recorded, and what became of them."""
+
+    @_abc_1.abstractmethod
+    def GrantCredits(
+        self,
+        request: _trainer_pb2.CreditGrant,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.CreditGranted, _abc.Awaitable[_trainer_pb2.CreditGranted]]:
+        """More records for a watch of steps or episodes that spends credits."""
+
+    @_abc_1.abstractmethod
     def StreamLogs(
         self,
         request: _trainer_pb2.StreamLogsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_trainer_pb2.LogChunk], _abc.AsyncIterator[_trainer_pb2.LogChunk]]: ...
+
+    @_abc_1.abstractmethod
+    def LiveSession(
+        self,
+        request_iterator: _MaybeAsyncIterator[_trainer_pb2.LiveInput],
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_trainer_pb2.LiveOutput], _abc.AsyncIterator[_trainer_pb2.LiveOutput]]:
+        """The live channel of a session, for those who do not reach its socket and its pictures: docs/reference/live-channel.md.
+        The first message names the run. The call ends without an error when the session does.
+        """
 
     @_abc_1.abstractmethod
     def ListWorkers(
@@ -253,7 +303,9 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _trainer_pb2.RegisterWorkerRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_trainer_pb2.RegisterWorkerResponse, _abc.Awaitable[_trainer_pb2.RegisterWorkerResponse]]:
-        """--- for workers; RegisterWorker with the run's launch token, the rest with the session token it returns ---"""
+        """--- for workers; RegisterWorker with the run's launch token, the rest with the session token it returns; metadata
+        "mosaic-run-id: <run id>" lets the daemon tell a worker whose run is over ---
+        """
 
     @_abc_1.abstractmethod
     def Heartbeat(
@@ -276,7 +328,9 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_trainer_pb2.RecordBatch],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_trainer_pb2.RecordAck], _abc.AsyncIterator[_trainer_pb2.RecordAck]]:
-        """The same path for workers that send one kind only; other kinds are refused."""
+        """The same path for workers that send one kind only; other kinds are refused. Steps travel in chunks, in the stream
+        "steps", on whichever of these calls.
+        """
 
     @_abc_1.abstractmethod
     def PublishRunEpisodes(

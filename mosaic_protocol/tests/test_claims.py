@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,8 @@ from mosaic_protocol.process_identity import ProcessIdentity
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return tmp_path / "run" / "claims"
+    (tmp_path / "runs" / "run").mkdir(parents=True)
+    return tmp_path / "runs" / "run" / "claims"
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +50,32 @@ def test_an_unclaimed_attempt_belongs_to_nobody(folder: Path) -> None:
     assert claims.claimant(folder, 1) is None
 
 
+def test_a_claim_waits_for_the_folder_of_its_run_and_makes_nothing_in_its_place(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is moved or unmounted for a moment comes back, and must find its place free."""
+    runs = folder.parents[1]
+    away = runs.rename(runs.with_name("away"))
+
+    def come_back(_: float) -> None:
+        assert not runs.exists()
+        away.rename(runs)
+
+    monkeypatch.setattr(time, "sleep", come_back)
+    assert claims.claim(folder, 1)
+
+
+def test_a_claim_is_not_revoked_while_the_folder_of_all_runs_is_away(folder: Path) -> None:
+    assert claims.claim(folder, 1)
+    runs = folder.parents[1]
+    away = runs.rename(runs.with_name("away"))
+    with pytest.raises(FileNotFoundError):
+        claims.revoke(folder, 1)
+    assert not runs.exists()
+    away.rename(runs)
+    assert claims.revoke(folder, 1) == ProcessIdentity.current()
+
+
 def test_the_first_claim_wins_and_names_its_process(folder: Path) -> None:
     assert claims.claim(folder, 1)
     assert not claims.claim(folder, 1)
@@ -70,13 +99,13 @@ def test_revoking_twice_is_harmless(folder: Path) -> None:
     assert claims.revoke(folder, 1) is None
 
 
-def test_revoking_a_claimed_attempt_tells_who_has_it(folder: Path) -> None:
+def test_revoking_a_claimed_attempt_says_who_has_it(folder: Path) -> None:
     assert claims.claim(folder, 1)
     assert claims.revoke(folder, 1) == ProcessIdentity.current()
     assert claims.claimant(folder, 1) == ProcessIdentity.current()
 
 
-def test_a_claim_is_held_open_for_writing_so_that_forks_can_be_told_from_readers(folder: Path) -> None:
+def test_a_claim_is_held_open_for_writing_so_that_forks_differ_from_readers(folder: Path) -> None:
     assert claims.claim(folder, 1)
     path = claims.path_of(folder, 1)
     with path.open("rb"):
@@ -167,9 +196,60 @@ def test_the_race_between_worker_and_daemon_has_one_winner(tmp_path: Path) -> No
 
 def _create_as_another_process(folder: Path, attempt: int) -> bool:
     draft = folder / f".draft-other-{attempt}"
-    draft.write_text(claims.REVOKED)
+    draft.write_text("revoked")
     try:
         os.link(draft, claims.path_of(folder, attempt))
     except FileExistsError:
         return False
     return True
+
+
+def test_a_worker_that_waits_for_space_to_claim_notices_that_it_was_revoked(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = threading.Event()
+
+    def no_space(*_: object) -> int:
+        tried.set()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", no_space)
+    answers: list[bool] = []
+    worker = threading.Thread(target=lambda: answers.append(claims.claim(folder, 1)))
+    worker.start()
+    assert tried.wait(60)
+    assert claims.revoke(folder, 1) is None, "for that an empty file is enough"
+    worker.join(60)
+    assert answers == [False]
+    assert [entry.name for entry in folder.iterdir()] == ["attempt-1"]
+
+
+def test_a_claim_that_is_no_file_belongs_to_nobody(folder: Path) -> None:
+    """A recovering daemon reads claims of runs that may have meant harm: it must not wait for a pipe."""
+    folder.mkdir(parents=True)
+    os.mkfifo(claims.path_of(folder, 1))
+    claims.path_of(folder, 2).symlink_to("/dev/zero")
+    assert claims.claimant(folder, 1) is None
+    assert claims.claimant(folder, 2) is None
+    assert claims.revoke(folder, 1) is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[" * 9000,
+        '{"pid": "1", "start_ticks": 1, "boot": "b"}',
+        '{"pid": true, "start_ticks": 1, "boot": "b"}',
+        '{"pid": 99999999999999999999, "start_ticks": 1, "boot": "b"}',
+        '{"pid": null, "start_ticks": 1, "boot": "b"}',
+        '{"pid": 1, "start_ticks": 1, "boot": ["b"]}',
+        '{"pid": 1, "start_ticks": 1}',
+        "7",
+    ],
+)
+def test_a_claim_that_names_no_process_belongs_to_nobody(folder: Path, content: str) -> None:
+    """A run may write anything into its own folder; the daemon that reads it must not trip over it."""
+    folder.mkdir()
+    claims.path_of(folder, 1).write_text(content)
+    assert claims.claimant(folder, 1) is None
+    assert claims.revoke(folder, 1) is None

@@ -1,8 +1,7 @@
-"""Where the daemon listens: written in one step, read by whoever reconnects."""
+"""The address of the daemon: a socket, or TCP with a certificate, and never a token in the clear."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -10,60 +9,34 @@ from pathlib import Path
 
 import pytest
 
-from mosaic_protocol.endpoint import CHANNEL_OPTIONS, Endpoint, bearer
+from mosaic_protocol.endpoint import CHANNEL_OPTIONS, Endpoint, InsecureEndpointError, bearer, worker_pass
+from mosaic_protocol.paths import MosaicPaths
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "endpoint.json"
+def test_a_data_root_is_reached_through_its_socket(tmp_path: Path) -> None:
+    assert Endpoint.of(MosaicPaths(tmp_path)).target == f"unix:{tmp_path}/trainer/daemon.sock"
 
 
-def test_what_is_written_is_read(path: Path) -> None:
-    endpoint = Endpoint("127.0.0.1:5", 17, "/cert.pem")
-    endpoint.write(path)
-    assert Endpoint.read(path) == endpoint
-    assert [entry.name for entry in path.parent.iterdir()] == ["endpoint.json"]
+def test_a_tcp_address_is_trusted_for_the_certificate_of_the_data_root_only(tmp_path: Path) -> None:
+    paths = MosaicPaths(tmp_path)
+    assert Endpoint.at("127.0.0.1:50055", paths) == Endpoint("127.0.0.1:50055", paths.certificate)
+    assert Endpoint.at("unix:/x", paths) == Endpoint("unix:/x")
 
 
-def test_a_newer_daemons_word_replaces_the_older_ones(path: Path) -> None:
-    for port in (1, 2):
-        Endpoint(f"127.0.0.1:{port}").write(path)
-    assert Endpoint.read(path) == Endpoint("127.0.0.1:2")
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b"null", b"{}", b"5", b"\xff\xfe", b'{"pid": 3}', b'{"target": 5}']
-)
-def test_a_file_that_cannot_be_understood_is_no_endpoint(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
-    assert Endpoint.read(path) is None
-
-
-def test_no_file_is_no_endpoint(path: Path) -> None:
-    assert Endpoint.read(path) is None
-    path.mkdir()
-    assert Endpoint.read(path) is None
-
-
-def test_an_older_reader_understands_a_newer_daemon(path: Path) -> None:
-    path.write_text(json.dumps({"target": "127.0.0.1:5", "pid": 1, "tls_certificate": "", "added_later": True}))
-    assert Endpoint.read(path) == Endpoint("127.0.0.1:5", 1)
-
-
-def test_tls_is_spoken_when_there_is_a_certificate(tmp_path: Path) -> None:
-    certificate = tmp_path / "cert.pem"
-    certificate.write_text("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n")
-    assert Endpoint("127.0.0.1:5").credentials() is None
-    assert Endpoint("127.0.0.1:5", tls_certificate=str(certificate)).credentials() is not None
+def test_without_a_certificate_nobody_is_called_over_tcp() -> None:
+    with pytest.raises(InsecureEndpointError, match="certificate"):
+        Endpoint("127.0.0.1:5").channel()
+    with pytest.raises(InsecureEndpointError, match="certificate"):
+        Endpoint("127.0.0.1:5").aio_channel()
 
 
 def test_a_missing_certificate_is_not_silently_left_out(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        Endpoint("127.0.0.1:5", tls_certificate=str(tmp_path / "gone.pem")).channel()
+        Endpoint("127.0.0.1:5", tmp_path / "gone.pem").channel()
 
 
-def test_a_channel_can_be_opened_without_anybody_listening() -> None:
-    Endpoint("127.0.0.1:1").channel().close()
+def test_a_channel_can_be_opened_without_anybody_listening(tmp_path: Path) -> None:
+    Endpoint.of(MosaicPaths(tmp_path)).channel().close()
 
 
 def test_proxies_do_not_swallow_loopback_calls() -> None:
@@ -72,6 +45,7 @@ def test_proxies_do_not_swallow_loopback_calls() -> None:
 
 def test_a_token_travels_as_bearer() -> None:
     assert bearer("secret") == (("authorization", "Bearer secret"),)
+    assert worker_pass("secret", "R") == (("authorization", "Bearer secret"), ("mosaic-run-id", "R"))
 
 
 def test_grpc_keeps_its_chatter_to_itself_unless_asked() -> None:

@@ -9,11 +9,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mosaic_protocol import events
+from mosaic_protocol.steps.columns import Column, StepSchema
 
 SAMPLES: list[events.Record] = [
     events.RunLifecycleEvent(event=events.RUN_FAILED, sentence="exited with status 1", step=12, stdout_tail="a\nb"),
     events.MetricRow(step=3, values={"charts/SPS": 1200.0, "losses/value_loss": None}),
-    events.TrainingStep(episode=1, step=2, observation=[0.5, 1], action=0, reward=-1.0, terminated=True),
+    events.StepChunk(
+        first_step=512,
+        count=2,
+        first_episode=3,
+        last_episode=4,
+        schema=StepSchema((Column(("episode",), "i8"), Column(("observation", "place", 0), "f4", (2, 3)))),
+        heap_bytes=5,
+        raw_bytes=69,
+        crc=2**32 - 1,
+        body=b"\x00\xff" * 20,
+        episodes=[events.EndedEpisode(3, "blue", 7, None, "truncated", str(2**100), 500)],
+    ),
     events.EpisodeSummary(episode=4, length=9, total_reward=None, seed=1, outcome="solved", info={"k": [1]}),
     events.ArtifactRecord(name="last", path="checkpoints/last.safetensors", type="checkpoint", step=5),
     events.LogRecord(code="LOG705", message="refused", level="WARNING", fields={"path": "artifacts"}),
@@ -37,11 +49,14 @@ def test_a_value_that_is_not_finite_becomes_null(value: float) -> None:
     assert events.decode(line) == events.MetricRow(step=1, values={"loss": None})
 
 
-def test_a_reward_that_is_not_finite_can_be_read_back() -> None:
-    step = events.decode(events.encode(events.TrainingStep(episode=0, step=0, reward=math.nan)))
+def test_a_return_that_is_not_finite_can_be_read_back() -> None:
     episode = events.decode(events.encode(events.EpisodeSummary(episode=0, length=1, total_reward=math.inf)))
-    assert isinstance(step, events.TrainingStep) and step.reward is None
     assert isinstance(episode, events.EpisodeSummary) and episode.total_reward is None
+
+
+def test_a_single_step_is_no_record_of_a_journal() -> None:
+    with pytest.raises(events.RecordError, match="'step'"):
+        events.decode(b'{"kind":"step","episode":0,"step":0,"seq":1}')
 
 
 def test_a_line_is_one_line_whatever_the_text() -> None:

@@ -51,7 +51,7 @@ class Server:
         (folder / "served" / "worker.py").write_text(_WORKER)
         self.socket, theirs = socket.socketpair()
         self.socket.settimeout(PATIENCE)
-        self.workers: list[int] = []
+        self.workers: list[ProcessIdentity | None] = []
         self._lines = self.socket.makefile("rb")
         self._exits: dict[int, int] = {}
         command = [sys.executable, "-m", "mosaic_protocol.fork_server", "--socket-fd", str(theirs.fileno())]
@@ -87,7 +87,7 @@ class Server:
         self.socket.sendall(self.ask(*argv, **more))
         while "pid" not in (answer := self.hear()):
             self._note_exit(answer)
-        self.workers.append(answer["pid"])
+        self.workers.append(ProcessIdentity.of(answer["pid"]))
         return int(answer["pid"])
 
     def status_of(self, pid: int) -> int:
@@ -107,10 +107,9 @@ class Server:
         self.hang_up()
         self.process.kill()
         self.process.wait()
-        for pid in self.workers:
-            fields = stat_fields(pid)
-            if fields is not None and int(fields[3]) == pid:  # still the session that it made
-                os.kill(pid, signal.SIGKILL)
+        for worker in self.workers:
+            if worker is not None and worker.is_alive():
+                os.kill(worker.pid, signal.SIGKILL)
 
 
 @pytest.fixture
@@ -145,11 +144,11 @@ def test_it_warms_up_once_before_it_is_ready(server: Server) -> None:
 
 
 @pytest.mark.parametrize("status", [0, 3, 255])
-def test_it_tells_the_pid_and_later_the_exit_status(server: Server, status: int) -> None:
+def test_it_reports_the_pid_and_later_the_exit_status(server: Server, status: int) -> None:
     assert server.status_of(server.start("leave", str(status))) == status
 
 
-def test_it_tells_the_signal_that_ended_a_worker(server: Server) -> None:
+def test_it_reports_the_signal_that_ended_a_worker(server: Server) -> None:
     pid = server.start("hold")
     os.kill(pid, signal.SIGTERM)
     assert server.status_of(pid) == -signal.SIGTERM
@@ -185,7 +184,7 @@ def test_requests_may_come_in_pieces_or_several_at_once(server: Server) -> None:
     time.sleep(0.05)
     server.socket.sendall(first[10:] + rest)
     heard = [server.hear() for _ in range(6)]
-    server.workers += [message["pid"] for message in heard if "pid" in message]
+    server.workers += [ProcessIdentity.of(message["pid"]) for message in heard if "pid" in message]
     assert sorted(message["id"] for message in heard if "id" in message) == [1, 2, 3]
     assert sorted(message["status"] for message in heard if "exit" in message) == [1, 2, 3]
 

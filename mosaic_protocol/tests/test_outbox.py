@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import errno
+import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -158,6 +161,36 @@ def test_rewinding_reads_records_again(tmp_path: Path) -> None:
     reader.close()
 
 
+@pytest.mark.parametrize("salvage", [False, True])
+def test_a_reader_goes_on_where_another_one_was(tmp_path: Path, salvage: bool) -> None:
+    texts = [str(number) for number in range(20)]
+    fill(tmp_path, texts, segment_bytes=300)
+    assert len(segments(tmp_path)) > 3
+    reader = OutboxReader(tmp_path, "script", salvage=salvage)
+    assert reader.place is None
+    lines = reader.read(2)
+    while part := _read_on(reader, salvage):
+        lines += part
+    reader.close()
+    assert sentences(lines) == texts
+
+
+def _read_on(reader: OutboxReader, salvage: bool) -> list[bytes]:
+    """One line by a reader that was just made, which the first one then follows."""
+    assert reader.place is not None
+    later = OutboxReader.at(reader.directory, reader.stream, reader.place, salvage=salvage)
+    assert later.next_seq == reader.next_seq
+    lines = later.read(1)
+    later.close()
+    assert reader.read(1) == lines
+    return lines
+
+
+def test_a_place_cannot_lead_elsewhere(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not a stream name"):
+        OutboxReader.at(tmp_path, "../script", outbox.OutboxPlace(1, 0, 1))
+
+
 def test_streams_of_one_directory_are_apart(tmp_path: Path) -> None:
     for stream in ("supervisor", "script", "script_2"):
         writer = OutboxWriter(tmp_path, stream)
@@ -228,3 +261,61 @@ def test_a_record_that_cannot_be_encoded_leaves_no_gap(tmp_path: Path) -> None:
     assert writer.append(record("b")) == 2
     writer.close()
     assert sentences(read_all(tmp_path)) == ["a", "b"]
+
+
+def test_a_segment_that_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "script-000000000001.jsonl")
+    with pytest.raises(OSError, match="it is a named pipe, not a regular file"):
+        read_all(tmp_path)
+
+
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
+    with (tmp_path / "script-000000000001.jsonl").open("wb") as file:
+        file.truncate(10**13)  # of holes
+    with pytest.raises(OSError, match="it holds a line of more than"):
+        read_all(tmp_path)
+
+
+def test_a_torn_line_is_cut_off_before_the_next_one_also_where_that_fails_at_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that takes half a line and then refuses to cut it off, as one with errors does."""
+    writer = OutboxWriter(tmp_path, "script")
+    writer.append(record("a"))
+    plain = writer._file
+
+    class Torn:
+        def write(self, line: bytes) -> int:
+            plain.write(line[:5])
+            raise OSError(errno.EIO, "Input/output error")
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(plain, name)
+
+    def refuse(*_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(writer, "_file", Torn())
+        broken.setattr(os, "ftruncate", refuse)
+        writer.append(record("b"))
+        assert writer.held == 1
+    writer.append(record("c"))
+    writer.close()
+    assert sentences(read_all(tmp_path)) == ["a", "b", "c"]
+
+
+def test_a_folder_that_is_away_for_a_moment_ends_no_writer(tmp_path: Path) -> None:
+    """A volume may be mounted again; what was said meanwhile waits in memory."""
+    folder = tmp_path / "outbox"
+    folder.mkdir()
+    writer = OutboxWriter(folder, "script", segment_bytes=1)
+    writer.append(record("a"))
+    folder.rename(tmp_path / "away")
+    for text in "bc":
+        writer.append(record(text))
+    assert writer.held == 2
+    (tmp_path / "away").rename(folder)
+    assert writer.flush() and writer.held == 0
+    writer.close()
+    assert sentences(read_all(folder)) == ["a", "b", "c"]

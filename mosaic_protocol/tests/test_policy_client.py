@@ -38,6 +38,30 @@ def test_actions_come_back_as_an_array() -> None:
         assert client.act(OBSERVATION).tolist() == [7]
 
 
+def test_a_process_of_an_earlier_version_is_not_asked_for_its_opinion() -> None:
+    body = "assert 'appraise' not in asked; " + reply(f"'actions': {ACTIONS}")
+    with PolicyClient(fake(body)) as client:
+        actions, opinion = client.consult(OBSERVATION)
+        assert actions.tolist() == [7] and not opinion
+
+
+def test_an_opinion_comes_with_the_actions_where_there_is_one() -> None:
+    fields = f"'actions': {ACTIONS}, 'opinion': {{'value': {ACTIONS}}}"
+    with PolicyClient(fake(reply(fields), {**GREETING, "appraises": True})) as client:
+        assert client.consult(OBSERVATION).opinion["value"].tolist() == [7]
+
+
+@pytest.mark.parametrize("field", ["actions", "opinion"])
+def test_what_is_no_array_is_refused_in_one_sentence(field: str) -> None:
+    wrong = '{"dtype": "<i8", "shape": [3], "data": base64.b64encode(bytes(8)).decode()}'
+    fields = f"'actions': {wrong if field == 'actions' else ACTIONS}, 'opinion': {{'value': {wrong}}}"
+    with (
+        PolicyClient(fake(reply(fields), {**GREETING, "appraises": True})) as client,
+        pytest.raises(PolicyError, match="no array"),
+    ):
+        client.consult(OBSERVATION)
+
+
 def test_a_refusal_is_raised_and_the_next_question_answered() -> None:
     refusing, answering = reply("'error': 'no'"), reply(f"'actions': {ACTIONS}")
     body = f"{refusing} if asked['seed'] else {answering}"
@@ -70,7 +94,7 @@ def test_a_process_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPa
 def test_a_process_that_answers_nonsense_is_given_up() -> None:
     with (
         PolicyClient(fake("print('hello', flush=True)")) as client,
-        pytest.raises(PolicyGoneError, match="understands"),
+        pytest.raises(PolicyGoneError, match="not valid"),
     ):
         client.act(OBSERVATION)
 
@@ -87,7 +111,7 @@ def test_a_process_that_greets_wrongly_is_refused(greeting: object, words: str) 
         PolicyClient(fake(greeting=greeting))
 
 
-def test_a_program_that_is_not_there_is_told() -> None:
+def test_a_program_that_is_not_there_is_reported() -> None:
     with pytest.raises(PolicyGoneError, match="cannot start /no/such/python: No such file"):
         PolicyClient(["/no/such/python"])
 

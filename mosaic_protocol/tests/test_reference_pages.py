@@ -7,7 +7,7 @@ from typing import Any, get_args, get_origin
 import pydantic
 import pytest
 
-from mosaic_protocol import run_config, worker_manifest
+from mosaic_protocol import run_config, worker_manifest, worker_settings, worker_tables
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
@@ -29,7 +29,8 @@ def models_in(annotation: Any) -> Iterator[tuple[type[pydantic.BaseModel], str]]
 
 
 RUN_CONFIG_KEYS = list(keys_of(run_config.RunConfig))
-MANIFEST_KEYS = list(keys_of(worker_manifest._ManifestFile))
+SETTINGS_KEYS = list(keys_of(worker_settings.WorkerSettings))
+MANIFEST_KEYS = list(keys_of(worker_tables.ManifestFile))
 
 
 def test_the_keys_are_found_at_every_depth() -> None:
@@ -40,6 +41,12 @@ def test_the_keys_are_found_at_every_depth() -> None:
 @pytest.mark.parametrize("key", RUN_CONFIG_KEYS)
 def test_every_field_of_the_run_config_is_documented(key: str) -> None:
     assert f"`{key}`" in (PAGES / "run-config.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("key", SETTINGS_KEYS)
+def test_every_setting_of_a_worker_is_documented(key: str) -> None:
+    page = (PAGES / "run-config.md").read_text(encoding="utf-8")
+    assert f"| `{key}` |" in page.partition("## The worker's settings")[2].partition("\n## ")[0]
 
 
 @pytest.mark.parametrize("key", MANIFEST_KEYS)

@@ -116,8 +116,8 @@ def test_a_worker_says_what_it_is_and_what_it_shall_do(valid_config: Config, fie
         ("resources.memory_mb.requested", 2**20 + 1, "must be at most 1048576"),
         ("artifacts.tensorboard.enabled", "yes", "must be true or false"),
         ("artifacts.wandb.enabled", 1, "must be true or false"),
-        ("artifacts.checkpoints.every_steps", 0, "must be at least 1"),
-        ("artifacts.checkpoints.keep_last", 0, "must be at least 1"),
+        ("artifacts.checkpoints.every_steps", -1, "must be at least 0"),
+        ("artifacts.checkpoints.keep_last", -1, "must be at least 0"),
         ("artifacts.video", True, "must be an object with fields"),
         ("metadata.notes", "x" * 20_001, "is too long: at most 20000"),
         ("metadata.tags", "smoke", "must be a list"),
@@ -190,7 +190,7 @@ def test_no_text_of_the_validation_library_reaches_people(valid_config: Config) 
     assert error.__cause__ is None and error.__context__ is None  # nor a traceback that shows it
 
 
-def test_an_error_kind_without_a_sentence_of_ours_still_reads_as_one() -> None:
+def test_an_error_kind_without_a_sentence_of_its_own_still_reads_as_one() -> None:
     class Dated(pydantic.BaseModel):
         day: pydantic.AwareDatetime
 

@@ -50,4 +50,3 @@ def test_only_pausing_and_resuming_goes_back_and_forth() -> None:
 
 def test_live_states_are_those_between_the_queue_and_the_end() -> None:
     assert set(RunState) - {RunState.INIT, RunState.TERM} == states.LIVE_STATES
-    assert states.SETTLED_STATES <= states.LIVE_STATES

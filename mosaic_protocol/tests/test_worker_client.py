@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from mosaic_protocol.process_identity import ProcessIdentity
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.proto.trainer_pb2_grpc import TrainerServiceServicer, add_TrainerServiceServicer_to_server
 from mosaic_protocol.states import Desired
+from mosaic_protocol.unix_socket import dialled
 from mosaic_protocol.worker_client import EXIT_REVOKED, LaunchRevokedError, WorkerContext, WorkerSession
 
 PATIENCE = 60.0
@@ -122,7 +123,7 @@ class _Service(TrainerServiceServicer):
 
 
 class Daemon:
-    """A daemon that can be killed and started again, each time on another port, with the same memory."""
+    """A daemon that can be killed and started again with the same memory."""
 
     def __init__(self, home: Path) -> None:
         self.memory = Memory()
@@ -137,9 +138,8 @@ class Daemon:
         self._server = grpc.server(self._threads)
         self.service = _Service(self.memory)
         add_TrainerServiceServicer_to_server(self.service, self._server)
-        port = self._server.add_insecure_port("127.0.0.1:0")
+        self._server.add_insecure_port(f"unix:{dialled(self._home.socket)}")
         self._server.start()
-        Endpoint(f"127.0.0.1:{port}", os.getpid()).write(self._home.endpoint_file)
         return self
 
     def kill(self) -> None:
@@ -160,7 +160,8 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 @pytest.fixture
 def context(daemon: Daemon, tmp_path: Path) -> WorkerContext:
     run_dir = MosaicPaths(tmp_path / "home").run(RUN_ID).directory
-    return WorkerContext(RUN_ID, run_dir, 1, "launch", tmp_path / "home", target="127.0.0.1:1")
+    run_dir.mkdir(parents=True)
+    return WorkerContext(RUN_ID, run_dir, 1, "launch", tmp_path / "home")
 
 
 @pytest.fixture
@@ -180,7 +181,7 @@ def count(session: WorkerSession, first: int, last: int) -> None:
 # ---- handshake -----------------------------------------------------------------------------------
 
 
-def test_the_handshake_tells_who_the_worker_is_and_what_it_can(daemon: Daemon, session: WorkerSession) -> None:
+def test_the_handshake_says_who_the_worker_is_and_what_it_can(daemon: Daemon, session: WorkerSession) -> None:
     assert not session.wait_registered(0.0)
     daemon.start()
     assert session.wait_registered(PATIENCE)
@@ -326,7 +327,7 @@ def test_a_value_that_is_no_number_is_refused_where_it_was_logged(daemon: Daemon
 # ---- heartbeats ----------------------------------------------------------------------------------
 
 
-def test_beats_tell_step_total_and_phase(daemon: Daemon, session: WorkerSession) -> None:
+def test_heartbeats_carry_step_total_and_phase(daemon: Daemon, session: WorkerSession) -> None:
     daemon.start()
     until("the first beat", lambda: daemon.memory.beats)
     assert (daemon.memory.beats[0].run_id, daemon.memory.beats[0].phase) == (RUN_ID, "starting")
@@ -355,7 +356,7 @@ def test_pause_holds_at_a_safe_point_and_resume_lets_go(daemon: Daemon, session:
     passed: list[bool] = []
     working = threading.Thread(target=lambda: passed.append(session.safe_point(5)))
     working.start()
-    until("the pause to be told", lambda: events.RUN_PAUSED in daemon.memory.words())
+    until("the pause to be reported", lambda: events.RUN_PAUSED in daemon.memory.words())
     until("a beat of it", lambda: daemon.memory.beats[-1].phase == "paused")
     assert not passed
     daemon.service.wish(Desired.RUN)
@@ -375,14 +376,14 @@ def test_a_pause_is_kept_over_a_restart_of_the_daemon(daemon: Daemon, session: W
     assert session.desired is Desired.PAUSE
 
 
-def test_a_stop_ends_a_pause_without_a_word_of_resuming(daemon: Daemon, session: WorkerSession) -> None:
+def test_a_stop_ends_a_pause_and_no_resume_is_reported(daemon: Daemon, session: WorkerSession) -> None:
     daemon.memory.desired = Desired.PAUSE
     daemon.start()
     assert session.wait_desired_change(Desired.RUN, PATIENCE) is Desired.PAUSE
     passed: list[bool] = []
     working = threading.Thread(target=lambda: passed.append(session.safe_point(5)))
     working.start()
-    until("the pause to be told", lambda: events.RUN_PAUSED in daemon.memory.words())
+    until("the pause to be reported", lambda: events.RUN_PAUSED in daemon.memory.words())
     daemon.service.wish(Desired.STOP, "enough", 7.5)
     working.join(PATIENCE)
     assert passed == [False]
@@ -405,7 +406,7 @@ def test_nothing_takes_a_stop_back(session: WorkerSession) -> None:
     assert (session.desired, session.stop_reason) == (Desired.STOP, "enough")
 
 
-def test_whoever_owns_the_session_is_told_of_changes(daemon: Daemon, context: WorkerContext) -> None:
+def test_the_owner_of_the_session_hears_of_changes(daemon: Daemon, context: WorkerContext) -> None:
     session = WorkerSession(context)
     told = threading.Event()
     session.on_change = told.set
@@ -418,15 +419,12 @@ def test_whoever_owns_the_session_is_told_of_changes(daemon: Daemon, context: Wo
 # ---- refusals ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("status", [grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED])
 @pytest.mark.parametrize("when", ["handshake", "later"])
-def test_a_worker_that_is_fenced_off_stops(
-    daemon: Daemon, session: WorkerSession, status: grpc.StatusCode, when: str
-) -> None:
+def test_a_worker_that_is_fenced_off_stops(daemon: Daemon, session: WorkerSession, when: str) -> None:
     if when == "later":
         daemon.start()
         assert session.wait_registered(PATIENCE)
-    daemon.memory.refusal = (status, "the run is over")
+    daemon.memory.refusal = (grpc.StatusCode.PERMISSION_DENIED, "the run is over")
     daemon.kill()
     daemon.start()
     assert session.wait_desired_change(Desired.RUN, PATIENCE) is Desired.STOP
@@ -437,8 +435,9 @@ def test_a_worker_that_is_fenced_off_stops(
 @pytest.mark.parametrize(
     "status",
     [
-        grpc.StatusCode.NOT_FOUND,
+        grpc.StatusCode.UNAUTHENTICATED,
         grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.ABORTED,
         grpc.StatusCode.INTERNAL,
         grpc.StatusCode.RESOURCE_EXHAUSTED,
         grpc.StatusCode.INVALID_ARGUMENT,
@@ -458,7 +457,7 @@ def test_a_daemon_in_trouble_does_not_stop_the_worker(
     assert daemon.memory.steps() == [1, 2, 3, 4, 5]
 
 
-def test_a_refused_record_is_told_once_in_the_workers_own_log(
+def test_a_refused_record_is_logged_once_in_the_workers_own_log(
     daemon: Daemon, session: WorkerSession, capfd: pytest.CaptureFixture[str]
 ) -> None:
     daemon.memory.refusal = (grpc.StatusCode.INVALID_ARGUMENT, "record 3: not a record")
@@ -575,7 +574,7 @@ def test_the_same_launch_does_not_begin_twice(context: WorkerContext) -> None:
     assert [run_worker(context).returncode for _ in range(2)] == [0, EXIT_REVOKED]
 
 
-def test_a_revoked_launch_is_told_to_those_who_claim_by_themselves(context: WorkerContext) -> None:
+def test_a_revoked_launch_is_reported_to_those_who_claim_by_themselves(context: WorkerContext) -> None:
     claims.revoke(context.run_dir / "claims", 1)
     with pytest.raises(LaunchRevokedError):
         WorkerSession(context).open()
@@ -592,7 +591,7 @@ def test_a_context_is_read_from_the_environment_and_the_token_taken_out(
 
 
 @pytest.mark.parametrize("missing", ["MOSAIC_RUN_ID", "MOSAIC_RUN_DIR", "MOSAIC_LAUNCH_TOKEN", "MOSAIC_HOME"])
-def test_a_worker_that_nobody_launched_is_told_how_it_is_done(
+def test_a_worker_that_nobody_launched_says_how_it_is_launched(
     context: WorkerContext, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
     for name, value in environment(context).items():
@@ -602,9 +601,18 @@ def test_a_worker_that_nobody_launched_is_told_how_it_is_done(
         WorkerContext.from_environment()
 
 
-def test_the_daemon_is_looked_for_where_it_says_it_is_and_else_where_it_was(
-    daemon: Daemon, context: WorkerContext
+def test_the_daemon_is_reached_through_the_socket_of_the_data_root_unless_an_address_was_named(
+    context: WorkerContext,
 ) -> None:
-    assert context.endpoint() == Endpoint("127.0.0.1:1")
-    daemon.start()
-    assert context.endpoint() != Endpoint("127.0.0.1:1")
+    paths = MosaicPaths(context.home)
+    assert context.endpoint() == Endpoint.of(paths)
+    named = replace(context, target="127.0.0.1:50055")
+    assert named.endpoint() == Endpoint("127.0.0.1:50055", paths.certificate)
+
+
+def test_an_address_from_the_command_line_wins_over_the_environment(
+    context: WorkerContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {**environment(context), "MOSAIC_GRPC_TARGET": "unix:/elsewhere"}.items():
+        monkeypatch.setenv(name, value)
+    assert WorkerContext.from_environment("127.0.0.1:50055").target == "127.0.0.1:50055"

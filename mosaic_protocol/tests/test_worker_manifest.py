@@ -103,7 +103,7 @@ def test_a_capability_that_is_not_named_is_not_offered(tmp_path: Path) -> None:
     assert not any(capabilities.model_dump().values())
 
 
-def test_what_clients_are_told_has_no_path_of_this_machine(tmp_path: Path) -> None:
+def test_what_clients_receive_has_no_path_of_this_machine(tmp_path: Path) -> None:
     manifest = load_manifest(make_worker(tmp_path))
     told = json.loads(manifest.to_json())
     assert told["type"] == "sample" and told["capabilities"]["pause"] is False
@@ -138,11 +138,15 @@ WRONG_LINES = [
     (f'"{PACKAGE}.cli"', '"os"', "worker.module: must be a module of the package"),
     (f'"{PACKAGE}.cli"', '"a b"', "worker.module: must be the dotted name of a Python module"),
     ("[worker]", "[worker", "(top level): is not TOML"),
-    ("[worker]", "x = " + "[" * 20_000 + "\n[worker]", "(top level): is"),
+    ('type = "sample"', "type = " + "9" * 5000, "(top level): is not TOML"),
+    ("[worker]", "a" + ".a" * 5000 + " = 1\n[worker]", "(top level): has a line longer than"),
+    ("[worker]", "x = " + "[\n" * 20_000 + "\n[worker]", "(top level): is"),
 ]
 WRONG_TABLES = [
     ("[warm]\nmodule = 'os'", "warm.module: must be a module of the package"),
     ("[policies]\nact = 'os'", "policies.act: must be a module of the package"),
+    ("[policies]\nact = 'mosaic_worker.warm_up'", "policies.act: must be a module of the package"),
+    ("[warm]\nmodule = 'mosaic_worker.policies.act'", "warm.module: must be a module of the package"),
     ("[policies]\nplay = 'my_worker.play'", "policies.play"),
     ("[warn]", "warn: is not a known field; did you mean 'warm'?"),
     ("[capabilities]\npauze = true", "capabilities.pauze: is not a known field; did you mean 'pause'?"),
@@ -152,6 +156,19 @@ WRONG_TABLES = [
     ("[algorithms.'Bad Name']\nsummary='s'", "algorithms['Bad Name']: must be a plain name"),
     ("[algorithms.ppo]\nsummary='s'\naction_spaces=['discreet']", "did you mean 'discrete'?"),
     ("[algorithms.ppo]\nsummary='s'\nenvironments=['attari']", "did you mean 'atari'?"),
+    (
+        "[choices.tree]\nhelp='h'\nkind='folder'\nany_algorithm=true",
+        "choices.tree.scripts: says where a folder has the scripts",
+    ),
+    (
+        "[choices.tree]\nhelp='h'\nkind='folder'\nany_algorithm=true\nscripts=['**/{algo}.py']",
+        "choices.tree.scripts[0]: may not look into folders of any depth",
+    ),
+    (
+        "[choices.tree]\nhelp='h'\nkind='folder'\nany_algorithm=true\nscripts=['../{algo}.py']",
+        "choices.tree.scripts[0]: must be a path in the folder with {algo} in it",
+    ),
+    ("[choices.word]\nhelp='h'\nkind='text'\nany_algorithm=true", "choices.word.kind: must be a switch, a file or"),
     ("[algorithms.ppo]\nsummary='s'\nenvironments=[]", "is too short: at least 1 item (got"),
 ]
 
@@ -165,6 +182,15 @@ def test_a_wrong_line_is_refused_with_file_key_and_reason(tmp_path: Path, old: s
 @pytest.mark.parametrize(("table", "why"), WRONG_TABLES)
 def test_a_wrong_table_is_refused_with_file_key_and_reason(tmp_path: Path, table: str, why: str) -> None:
     assert why in refusal(make_worker(tmp_path, f"{MANIFEST}{table}\n"))
+
+
+def test_the_programs_of_the_kit_may_put_a_workers_checkpoints_to_use(tmp_path: Path) -> None:
+    programs = "evaluate = 'mosaic_worker.policies.evaluate'\nact = 'mosaic_worker.policies.act'"
+    found = load_manifest(make_worker(tmp_path, f"{MANIFEST}[policies]\n{programs}\n"))
+    assert (found.policies.evaluate, found.policies.act) == (
+        "mosaic_worker.policies.evaluate",
+        "mosaic_worker.policies.act",
+    )
 
 
 @pytest.mark.parametrize(
@@ -287,12 +313,41 @@ def test_a_broken_manifest_hides_no_other_worker(tmp_path: Path) -> None:
     assert any("a_broken_worker_under_test/worker.toml: (top level): is not TOML" in line for line in found.problems)
 
 
-def test_of_two_workers_with_one_type_the_first_is_kept_and_the_other_is_told(tmp_path: Path) -> None:
+def test_a_schema_that_cannot_be_used_is_reported_and_the_worker_stays(tmp_path: Path) -> None:
+    package = make_worker(tmp_path)
+    (package / "config.schema.json").write_text('{"properties": {"speed": {"minimun": 0}}}')
+    found = discover({"MOSAIC_WORKER_PATH": str(tmp_path)})
+    (manifest,) = (one for one in found.workers.values() if one.package_dir == package)
+    (told,) = (sentence for sentence in found.problems if str(package) in sentence)
+    assert f"the settings of the worker {manifest.type!r} are not known: config.schema.json" in told
+    assert "did you mean 'minimum'" in told
+
+
+def test_of_two_workers_with_one_type_the_first_is_kept_and_the_other_is_reported(tmp_path: Path) -> None:
     first, second = make_worker(tmp_path / "one"), make_worker(tmp_path / "two")
     found = discover({"MOSAIC_WORKER_PATH": f"{tmp_path / 'one'}{os.pathsep}{tmp_path / 'two'}"})
     assert found.workers["sample"].package_dir == first
     expected = f"{second / 'worker.toml'}: is ignored, because {first} already provides the worker type 'sample'"
     assert expected in found.problems
+
+
+@pytest.mark.parametrize("entry", ["aaa", "cleanrl"])
+def test_no_installed_package_takes_the_place_of_a_built_in_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str
+) -> None:
+    """Neither by claiming its type nor by offering its algorithms, under whatever name its entry point sorts first."""
+    text = MANIFEST.replace('"sample"', '"cleanrl"') + '[algorithms.ppo]\nsummary = "Mine."\n'
+    pushy = make_worker(tmp_path, text, package="a_pushy_worker_under_test")
+    other = text.replace('"cleanrl"', '"aaa"').replace(PACKAGE, "a_rival_worker_under_test")
+    make_worker(tmp_path, other, package="a_rival_worker_under_test")
+    install(tmp_path, f"{entry} = a_pushy_worker_under_test\nabc = a_rival_worker_under_test")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = discover({})
+    assert found.workers["cleanrl"].package_dir == ROOT / "cleanrl_worker"
+    assert next(one.type for one in found.workers.values() if "ppo" in one.algorithms) == "cleanrl"
+    (problem,) = [line for line in found.problems if "a_pushy_worker_under_test" in line]
+    assert problem.startswith(f"{pushy / 'worker.toml'}: is ignored, because ")
+    assert problem.endswith("already provides the worker type 'cleanrl'")
 
 
 def test_a_worker_found_both_ways_is_one_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,7 +359,7 @@ def test_a_worker_found_both_ways_is_one_worker(tmp_path: Path, monkeypatch: pyt
     assert "sample" in found.workers and not any("already provides" in line for line in found.problems)
 
 
-def test_a_search_path_that_is_wrong_is_told(tmp_path: Path) -> None:
+def test_a_search_path_that_is_wrong_is_reported(tmp_path: Path) -> None:
     package_dir = make_worker(tmp_path)
     make_worker(tmp_path / "named", package="not-a-package")
     absent = tmp_path / "absent"
@@ -343,5 +398,5 @@ def test_the_cleanrl_worker_describes_itself_correctly() -> None:
     before = set(sys.modules)
     manifest = load_manifest(ROOT / "cleanrl_worker")
     assert (manifest.type, manifest.lane, manifest.module) == ("cleanrl", "analytics", "cleanrl_worker.cli")
-    assert "ppo" in manifest.algorithms and not manifest.capabilities.live_telemetry
+    assert "ppo" in manifest.algorithms and manifest.lane == "analytics"
     assert "cleanrl_worker" not in set(sys.modules) - before

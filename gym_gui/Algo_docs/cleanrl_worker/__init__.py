@@ -1,1 +1,5 @@
-"""Pages about the algorithms of the CleanRL worker; each is named after its script."""
+"""Where the pages about the CleanRL worker's algorithms are: ``gym_gui/ui/workers/cleanrl/documentation``."""
+
+from gym_gui.ui.workers.cleanrl.documentation import PAGES
+
+__all__ = ["PAGES"]

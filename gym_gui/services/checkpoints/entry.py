@@ -12,13 +12,18 @@ from mosaic_protocol.checkpoint_manifest import (
     TENSOR_FILE,
     CheckpointError,
     CheckpointManifest,
+    number_in,
     read_manifest,
     step_of,
     verify,
 )
+from mosaic_protocol.plain_text import one_line
+from mosaic_protocol.regular_files import regular_size
 
 Origin = Literal["run", "imported", "file"]
 _METRICS_IN_LISTINGS = ("episodes", "mean_return", "std_return")
+_LISTS = ("fresh", "notes")
+"""What is a list of texts in a lineage; anything else under these names is not believed."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,7 @@ class CheckpointEntry:
         """Unix seconds, 0 when it is not known."""
         try:
             return datetime.fromisoformat(self.created).timestamp()
-        except ValueError:
+        except (ValueError, OverflowError):
             return 0.0
 
     @property
@@ -116,9 +121,17 @@ def digest_of(manifest: CheckpointManifest) -> dict[str, Any]:
         "sha256": manifest.tensor_sha256,
         "tensor_bytes": manifest.tensor_bytes,
         "spaces": manifest.spaces,
-        "metrics": {name: manifest.metrics[name] for name in _METRICS_IN_LISTINGS if name in manifest.metrics},
-        "lineage": manifest.lineage,
+        "metrics": {
+            name: manifest.metrics[name]
+            for name in _METRICS_IN_LISTINGS
+            if number_in(manifest.metrics, name) is not None
+        },
+        "lineage": {name: value for name, value in manifest.lineage.items() if name not in _LISTS or _is_list(value)},
     }
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def facts_of(path: Path, digest: Mapping[str, Any] | CheckpointError, *, check_bytes: bool) -> dict[str, Any]:
@@ -154,7 +167,7 @@ def digest_on_disk(path: Path) -> dict[str, Any] | CheckpointError:
 
 def _size_on_disk(path: Path) -> tuple[int, str]:
     try:
-        return (path / TENSOR_FILE).stat().st_size, ""
+        return regular_size(path / TENSOR_FILE), ""
     except OSError as error:
         return 0, f"{TENSOR_FILE} cannot be read: {error.strerror}"
 
@@ -162,4 +175,4 @@ def _size_on_disk(path: Path) -> tuple[int, str]:
 def _brief(error: CheckpointError) -> str:
     """The sentence with the file's name instead of its path: a listing shows the path already."""
     words = str(error).rstrip(".").split(" ")
-    return " ".join([Path(words[0]).name, *words[1:]])
+    return one_line(" ".join([Path(words[0]).name, *words[1:]]))

@@ -1,7 +1,7 @@
 """Remembers what small files say, so that a listing of thousands need not parse them all again.
 
-A file is known by path, time of change and size: one that changed is read anew. The index is a cache in SQLite; when it
-is missing, damaged or cannot be written, everything is read from the files and nothing is lost.
+A file is known by path, time of change and size: one that changed is read again. The index is a cache in SQLite; when
+it is missing, damaged or cannot be written, everything is read from the files and nothing is lost.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-_VERSION = 1
+_VERSION = 2
 _PATIENCE = 0.2
 
 Digest = dict[str, Any]
@@ -48,7 +48,7 @@ class FileIndex:
         gone = self._known.keys() - self._seen
         if not self._learned and not gone:
             return
-        with suppress(sqlite3.Error, OSError):
+        with suppress(sqlite3.Error, OSError, UnicodeError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with closing(sqlite3.connect(self._file, timeout=_PATIENCE)) as connection, connection:
                 _prepare(connection)

@@ -14,14 +14,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gym_gui.services.checkpoints.entry import CheckpointEntry, Origin, digest_on_disk, facts_of
+from gym_gui.services.checkpoints.entry import CheckpointEntry, Integrity, Origin, digest_on_disk, facts_of
 from gym_gui.services.checkpoints.index import Digest, FileIndex
 from gym_gui.services.checkpoints.names import CheckpointName, by_id, is_path, named_directory, pick, the_one
 from mosaic_protocol.checkpoint_manifest import MANIFEST_FILE, CheckpointError, list_checkpoints, score_of
 from mosaic_protocol.paths import MosaicPaths, RunPaths, checked_name, checked_run_id
+from mosaic_protocol.regular_files import read_regular
 
 _SHORTEST = 6
 _MOST_ANCESTORS = 100
+_MOST_CONFIG_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class TrainingRegistry:
         return pick(self._series(source, None, check_bytes), which, self._called(source))
 
     def ancestry(self, entry: CheckpointEntry) -> list[Ancestor]:
-        """Where a checkpoint comes from, step by step to the beginning; [] for one of a run that began anew."""
+        """Where a checkpoint comes from, step by step to the beginning; [] for one of a run that began without one."""
         found: list[Ancestor] = []
         known = {source.run_id: source for source in self._sources()}
         child: CheckpointEntry | None = entry
@@ -132,7 +134,10 @@ class TrainingRegistry:
     def _series(self, source: Source, index: FileIndex | None, check_bytes: bool) -> list[CheckpointEntry]:
         """The checkpoints of one source by rising step."""
         held_in = source.checkpoints if source.origin != "file" else _where_steps_are(source.directory)
-        paths = list_checkpoints(held_in)
+        try:
+            paths = list_checkpoints(held_in)
+        except OSError as error:
+            return [self._unreadable(source, held_in, error)]
         if not paths:
             return []
         whose: dict[str, Any] = {"origin": source.origin, "run_id": source.run_id, **self._run_facts(source, index)}
@@ -141,6 +146,12 @@ class TrainingRegistry:
             facts = facts_of(path, _digest(path, index), check_bytes=check_bytes)
             entries.append(CheckpointEntry(id="", path=path, **whose, **facts))
         return _placed(entries, source.shown)
+
+    def _unreadable(self, source: Source, folder: Path, error: OSError) -> CheckpointEntry:
+        """What stands in a listing for checkpoints that cannot be listed."""
+        problem = Integrity("damaged", f"the folder {folder.name} cannot be read: {error.strerror}")
+        whose: dict[str, Any] = {"origin": source.origin, "run_id": source.run_id, **self._run_facts(source, None)}
+        return CheckpointEntry(id=source.shown, path=folder, **whose, step=0, size=0, integrity=problem)
 
     def _run_name(self, source: Source) -> str:
         return str(self._run_facts(source, None)["run_name"])
@@ -151,7 +162,7 @@ class TrainingRegistry:
         file = self.paths.run_config(source.run_id)
         try:
             return index.digest(file, lambda: _config_facts(file)) if index else _config_facts(file)
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {"run_name": "", "agent_id": "", "worker": ""}
 
 
@@ -174,8 +185,8 @@ def _digest(path: Path, index: FileIndex | None) -> Digest | CheckpointError:
 
 
 def _config_facts(file: Path) -> dict[str, str]:
-    """What a run config says of who learns. Raises OSError or ValueError."""
-    config = json.loads(file.read_bytes())
+    """What a run config says of who learns. Raises OSError, ValueError or RecursionError."""
+    config = json.loads(read_regular(file, _MOST_CONFIG_BYTES))
     if not isinstance(config, dict):
         raise ValueError(f"{file} is no run config")
     worker = _table(_table(config.get("metadata")).get("worker"))

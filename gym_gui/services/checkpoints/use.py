@@ -12,10 +12,16 @@ from gym_gui.services.checkpoints.entry import CheckpointEntry
 from gym_gui.services.checkpoints.errors import CheckpointsError, DamagedCheckpointError, UnusableCheckpointError
 from gym_gui.services.checkpoints.names import RESERVED
 from gym_gui.services.worker_tools import WorkerTool
-from mosaic_protocol.checkpoint_manifest import CheckpointError, file_hash, list_checkpoints, read_manifest
+from mosaic_protocol.checkpoint_manifest import (
+    MOST_IMPORT_BYTES,
+    CheckpointError,
+    file_hash,
+    list_checkpoints,
+    read_manifest,
+)
 from mosaic_protocol.paths import MosaicPaths, checked_name
 from mosaic_protocol.suggest import did_you_mean
-from mosaic_protocol.worker_manifest import WorkerManifest, discover
+from mosaic_protocol.worker_manifest import RunnerCapabilities, WorkerManifest, discover
 
 Use = Literal["evaluate", "act", "import_file"]
 _SPOKEN = {"evaluate": "evaluate checkpoints", "act": "let checkpoints act", "import_file": "import files"}
@@ -27,29 +33,46 @@ def require_whole(entry: CheckpointEntry) -> None:
         raise DamagedCheckpointError(f"{entry.id} is damaged and not used: {entry.integrity.reason} ({entry.path})")
 
 
-def require_start(flag: Literal["resume", "warm_start"], entry: CheckpointEntry, algo: str, env_id: str) -> None:
-    """Raise CheckpointsError when a run of an algorithm on an environment cannot begin from a checkpoint."""
+def require_start(
+    flag: Literal["resume", "warm_start"], entry: CheckpointEntry, algo: str, env_id: str, worker: str = ""
+) -> None:
+    """Raise CheckpointsError when a run of an algorithm on an environment, by a worker, cannot begin from a
+    checkpoint. What is not known ("") is no obstacle."""
     require_whole(entry)
     if flag == "resume" and not entry.can_resume:
         raise UnusableCheckpointError(
             f"{entry.id} was imported: it holds networks, not a run to go on with; give it to --warm-start"
         )
-    for what, there, here in (("algorithm", entry.algo, algo), ("environment", entry.env_id, env_id)):
+    whose = [("worker", entry.worker, worker)] if entry.worker and worker else []
+    for what, there, here in (*whose, ("algorithm", entry.algo, algo), ("environment", entry.env_id, env_id)):
         if there != here:
             raise UnusableCheckpointError(f"{entry.id} does not fit: its {what} is {there}, this run's is {here}")
 
 
-def tool_for(use: Use, algo: str, worker: str = "") -> tuple[WorkerManifest, str]:
-    """(worker, module) that can do something with an algorithm's checkpoints. Raises UnusableCheckpointError."""
+def worker_for(algo: str, worker: str = "") -> WorkerManifest:
+    """The worker that wrote an algorithm's checkpoints, or could have. Raises UnusableCheckpointError."""
     workers = discover().workers
     if worker in workers:
-        found: WorkerManifest | None = workers[worker]
-    else:
-        found = next((one for one in workers.values() if algo in one.algorithms), None)
+        return workers[worker]
+    found = next((one for one in workers.values() if algo in one.algorithms), None)
     if found is None:
         known = {name for one in workers.values() for name in one.algorithms}
         raise UnusableCheckpointError(f"no installed worker offers the algorithm {algo!r}{did_you_mean(algo, known)}")
-    module: str | None = getattr(found.policies, use)
+    return found
+
+
+def _module_for(use: Use, manifest: WorkerManifest) -> str | None:
+    """Acting without a run is a capability: what a manifest does not promise is not offered."""
+    if use != "import_file" and not manifest.capabilities.offline_inference:
+        return None
+    module: str | None = getattr(manifest.policies, use)
+    return module
+
+
+def tool_for(use: Use, algo: str, worker: str = "") -> tuple[WorkerManifest, str]:
+    """(worker, module) that can do something with an algorithm's checkpoints. Raises UnusableCheckpointError."""
+    found = worker_for(algo, worker)
+    module = _module_for(use, found)
     if module is None:
         raise UnusableCheckpointError(f"the worker {found.type!r} cannot {_SPOKEN[use]}")
     return found, module
@@ -65,16 +88,23 @@ def tool(use: Use, entry: CheckpointEntry, paths: MosaicPaths, words: Sequence[s
 def capabilities(entry: CheckpointEntry) -> dict[str, bool]:
     """What can be done with a checkpoint here."""
     try:
-        manifest, _ = tool_for("evaluate", entry.algo, entry.worker)
+        manifest = worker_for(entry.algo, entry.worker)
     except CheckpointsError:
         return {"evaluate": False, "act": False, "warm_start": False, "resume": False}
     whole = entry.integrity.state != "damaged"
     return {
-        "evaluate": whole and manifest.policies.evaluate is not None,
-        "act": whole and manifest.policies.act is not None,
+        "evaluate": whole and _module_for("evaluate", manifest) is not None,
+        "act": whole and _module_for("act", manifest) is not None,
         "warm_start": whole and manifest.capabilities.warm_start,
         "resume": manifest.capabilities.resume and entry.can_resume,
     }
+
+
+def declares(entry: CheckpointEntry) -> RunnerCapabilities:
+    """What the worker of a checkpoint can do; nothing where it is not installed."""
+    workers = discover().workers
+    found = workers.get(entry.worker) or next((one for one in workers.values() if entry.algo in one.algorithms), None)
+    return found.capabilities if found is not None else RunnerCapabilities()
 
 
 # ---- importing -------------------------------------------------------------------------------------------------------
@@ -101,10 +131,13 @@ def import_name(file: Path, asked: str | None, paths: MosaicPaths) -> str:
 
 
 def imported_before(file: Path, algo: str, env_id: str, paths: MosaicPaths) -> str | None:
-    """The import that was made of the same bytes for the same algorithm and environment."""
+    """The import that was made of the same bytes for the same algorithm and environment.
+
+    Raises CheckpointsError for a file that cannot be imported: absent, too large, or no regular file.
+    """
+    wanted = (algo, env_id, _hash_of(file))
     if not paths.imported.is_dir():
         return None
-    wanted = (algo, env_id, file_hash(file))
     for folder in sorted(paths.imported.iterdir()):
         for path in list_checkpoints(folder / "checkpoints"):
             try:
@@ -114,6 +147,15 @@ def imported_before(file: Path, algo: str, env_id: str, paths: MosaicPaths) -> s
             if (manifest.algo, manifest.env_id, manifest.lineage.get("sha256")) == wanted:
                 return folder.name
     return None
+
+
+def _hash_of(file: Path) -> str:
+    try:
+        return file_hash(file, most=MOST_IMPORT_BYTES, follow=True)
+    except FileNotFoundError:
+        raise CheckpointsError(f"there is no file {file}") from None
+    except OSError as error:
+        raise CheckpointsError(f"{file} cannot be read: {error.strerror}") from error
 
 
 def import_file(

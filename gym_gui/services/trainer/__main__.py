@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 from gym_gui.services.trainer.daemon import TrainerDaemon
-from gym_gui.services.trainer.errors import TrainerError
+from gym_gui.services.trainer.daemon_control import EXIT_ALREADY_RUNS
+from gym_gui.services.trainer.errors import AlreadyRunningError, TrainerError
 from gym_gui.services.trainer.settings import TrainerSettings
+from gym_gui.services.trainer.storage import private_files
 from mosaic_protocol.endpoint import quiet_grpc_logs
 from mosaic_protocol.paths import MosaicPaths, default_root
 
@@ -22,9 +24,10 @@ def _options() -> argparse.Namespace:
         prog="python -m gym_gui.services.trainer", description="The MOSAIC trainer daemon."
     )
     parser.add_argument("--home", type=Path, default=None, help="data root (default: MOSAIC_HOME)")
-    parser.add_argument("--host", help="address to listen on (default 127.0.0.1; others need TLS)")
-    parser.add_argument("--port", type=int, help="port to listen on (default 50055; 0 takes a free one)")
-    parser.add_argument("--tls-cert", help="PEM certificate chain")
+    parser.add_argument("--tcp", action="store_true", default=None, help="listen on TCP with TLS as well")
+    parser.add_argument("--host", help="address to listen on with TCP (default 127.0.0.1)")
+    parser.add_argument("--port", type=int, help="port to listen on with TCP (default 0: a free one)")
+    parser.add_argument("--tls-cert", help="PEM certificate chain (default: one made for this data root)")
     parser.add_argument("--tls-key", help="PEM private key")
     parser.add_argument("--cpus", type=int, help="CPUs to give to runs")
     parser.add_argument("--memory-mb", type=int, help="memory to give to runs")
@@ -38,9 +41,13 @@ def main() -> int:
     quiet_grpc_logs()
     _take_descriptors()
     paths = MosaicPaths(home.absolute() if home else default_root())
+    private_files.keep_private()
+    private_files.tighten(paths)
     try:
         settings = TrainerSettings.from_environment(**options)
         asyncio.run(TrainerDaemon(paths, settings).serve())
+    except AlreadyRunningError as error:
+        return _failed(str(error), EXIT_ALREADY_RUNS)
     except TrainerError as error:
         return _failed(str(error))
     except OSError as error:
@@ -59,9 +66,9 @@ def _take_descriptors() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
 
 
-def _failed(sentence: str) -> int:
+def _failed(sentence: str, status: int = 1) -> int:
     print(f"mosaic trainer: {sentence}", file=sys.stderr)
-    return 1
+    return status
 
 
 if __name__ == "__main__":

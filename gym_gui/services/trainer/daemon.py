@@ -1,4 +1,4 @@
-"""Wiring and life of the daemon: lock, token, databases, port, recovery, serving, leaving."""
+"""Wiring and life of the daemon: lock, databases, token, socket, recovery, serving, leaving."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import signal
-import ssl
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,48 +14,59 @@ import grpc
 
 from gym_gui.logging_config import log_constants as codes
 from gym_gui.logging_config.structured import log_event, write_structured_log
-from gym_gui.services.trainer import VERSION, tokens
-from gym_gui.services.trainer.bundles import BundleManager, requirement_dirs
-from gym_gui.services.trainer.deletion import RunDeletion
-from gym_gui.services.trainer.dispatcher import TrainerDispatcher
-from gym_gui.services.trainer.errors import CannotListenError, WorldError
-from gym_gui.services.trainer.health import HealthReporter
-from gym_gui.services.trainer.host import HostCapacity
-from gym_gui.services.trainer.housekeeping import Housekeeping
-from gym_gui.services.trainer.hub import TelemetryHub
+from gym_gui.services.trainer import VERSION
+from gym_gui.services.trainer.bundles.manager import BundleManager, requirement_dirs
+from gym_gui.services.trainer.errors import WorldError
+from gym_gui.services.trainer.execution.dispatcher import TrainerDispatcher
+from gym_gui.services.trainer.execution.executor import tell_of_host
+from gym_gui.services.trainer.execution.roster import WorkerRoster
 from gym_gui.services.trainer.instance_lock import InstanceLock
-from gym_gui.services.trainer.keep_aside import opened_or_kept_aside
-from gym_gui.services.trainer.orchestrator import TrainerOrchestrator
-from gym_gui.services.trainer.process import LocalExecutor
-from gym_gui.services.trainer.recovery import Recovery
-from gym_gui.services.trainer.roster import WorkerRoster
-from gym_gui.services.trainer.rpc_guard import ClientTokenInterceptor
-from gym_gui.services.trainer.run_queue import RunQueue
-from gym_gui.services.trainer.run_registry import RunRegistry
-from gym_gui.services.trainer.service import TrainerService
+from gym_gui.services.trainer.presence import Presence
+from gym_gui.services.trainer.rpc.front_door import FrontDoor
+from gym_gui.services.trainer.rpc.guard import DoorKeeper
+from gym_gui.services.trainer.rpc.health import HealthReporter
+from gym_gui.services.trainer.rpc.service import TrainerService
+from gym_gui.services.trainer.rpc.tokens import ClientToken
+from gym_gui.services.trainer.runs.deletion import RunDeletion
+from gym_gui.services.trainer.runs.housekeeping import Housekeeping
+from gym_gui.services.trainer.runs.orchestrator import TrainerOrchestrator
+from gym_gui.services.trainer.runs.recovery import Recovery
+from gym_gui.services.trainer.runs.run_queue import RunQueue
+from gym_gui.services.trainer.runs.timekeeper import Timekeeper
+from gym_gui.services.trainer.runs.unread_journals import UnreadJournals
 from gym_gui.services.trainer.settings import TrainerSettings
-from gym_gui.services.trainer.store import TelemetryStore
-from gym_gui.services.trainer.timekeeper import Timekeeper
-from gym_gui.services.trainer.warm_pool import WarmPool
-from mosaic_protocol.endpoint import CHANNEL_OPTIONS, Endpoint
+from gym_gui.services.trainer.stop_note import leave_stop_note, take_stop_note_away
+from gym_gui.services.trainer.storage.keep_aside import opened_or_kept_aside
+from gym_gui.services.trainer.storage.run_registry import RunRegistry
+from gym_gui.services.trainer.telemetry.conversion import StoreConversion
+from gym_gui.services.trainer.telemetry.hub import TelemetryHub
+from gym_gui.services.trainer.telemetry.step_store import StepStore
+from gym_gui.services.trainer.telemetry.store import TelemetryStore
+from mosaic_host.agent import HostAgent
+from mosaic_host.warm_pool import WarmPool
+from mosaic_protocol.outbox import MOST_MESSAGE_BYTES
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.proto.trainer_pb2_grpc import add_TrainerServiceServicer_to_server
 from mosaic_protocol.worker_manifest import discover
 
 logger = logging.getLogger(__name__)
 
-_LEAVE_SECONDS = 1.0
-
 
 @dataclass(frozen=True)
 class _Storage:
     registry: RunRegistry
     store: TelemetryStore
+    steps: StepStore
     hub: TelemetryHub
+
+    def files(self) -> list[Path]:
+        """The databases that there are now."""
+        return [self.registry.path, self.store.path, *self.steps.files]
 
     def close(self) -> None:
         self.hub.close()
         self.store.close()
+        self.steps.close()
         self.registry.close()
 
 
@@ -66,134 +76,123 @@ class TrainerDaemon:
     def __init__(self, paths: MosaicPaths, settings: TrainerSettings) -> None:
         self._paths, self._settings = paths, settings
         self._shutdown = asyncio.Event()
+        self._again = False
+        """Whether to begin again after leaving: what is open has to be written down first."""
 
     async def serve(self) -> None:
         """Raises :class:`WorldError` with a sentence when it cannot start; what was begun is undone then."""
+        self._again = True
+        while self._again:
+            self._again, self._shutdown = False, asyncio.Event()
+            await self._serve_once()
+
+    async def _serve_once(self) -> None:
         async with AsyncExitStack() as stack:
             _make_folders(self._paths)
-            lock = InstanceLock(self._paths.lock_file)
+            lock = InstanceLock(self._paths)
             stack.callback(lock.release)
             handler = write_structured_log(self._paths.daemon_log)
             stack.callback(_close_log, handler)
             storage = self._open_storage()
             stack.callback(storage.close)
-            server, target = self._bind()
-            stack.push_async_callback(server.stop, _LEAVE_SECONDS)
-            await self._serve_on(stack, lock, storage, server, target)
+            await self._serve_on(stack, lock, storage)
 
-    async def _serve_on(
-        self, stack: AsyncExitStack, lock: InstanceLock, storage: _Storage, server: grpc.aio.Server, target: str
-    ) -> None:
-        roster, orchestrator, warm_pool = await self._wire(storage, target)
+    async def _serve_on(self, stack: AsyncExitStack, lock: InstanceLock, storage: _Storage) -> None:
+        token = ClientToken(self._paths.token_file)
+        roster, orchestrator = await self._wire(storage)
+        keeper = DoorKeeper(token, orchestrator.judge_worker)
+        door = FrontDoor(self._paths, self._settings, lambda: _server(keeper, service, self._settings.most_calls))
+        stack.push_async_callback(door.close)  # hung up before the lock is released, after the runs were let go
         stack.push_async_callback(orchestrator.executor.close)
         stack.push_async_callback(orchestrator.close)
-        deletion = RunDeletion(self._paths, storage.registry, storage.store)
+        deletion = RunDeletion(self._paths, storage.registry, (storage.store, storage.steps))
         stack.push_async_callback(deletion.close)
-        health = HealthReporter(orchestrator, warm_pool, target)
+        health = HealthReporter(orchestrator, door)
         service = TrainerService(orchestrator, roster, deletion, health, self._shutdown)
-        add_TrainerServiceServicer_to_server(service, server)
+        door.bind()
         await Recovery(orchestrator).run()
-        Endpoint(target, os.getpid(), _absolute(self._settings.tls_cert)).write(self._paths.endpoint_file)
-        lock.describe(target=target)
-        await server.start()
+        await door.open()
+        lock.describe(target=door.target)
         orchestrator.open()
         orchestrator.spawn(Timekeeper(orchestrator).run())
-        orchestrator.spawn(Housekeeping(orchestrator, deletion, warm_pool).run())
+        orchestrator.spawn(Housekeeping(orchestrator, deletion).run())
+        orchestrator.spawn(UnreadJournals(orchestrator, deletion).run())
+        orchestrator.spawn(StoreConversion(storage.store).run())
+        orchestrator.spawn(orchestrator.upkeep.run())
+        orchestrator.spawn(Presence(lock, token, door, storage.files, self._leave).run())
         self._prewarm(orchestrator)
-        await self._until_told_to_leave(target)
+        await self._until_told_to_leave(door.target)
+        if not self._again and not lock.replaced():  # what stands there then belongs to another daemon
+            leave_stop_note(self._paths)
+
+    def _leave(self, *, again: bool = False) -> None:
+        self._again = again
+        self._shutdown.set()
 
     async def _until_told_to_leave(self, target: str) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._shutdown.set)
+            loop.add_signal_handler(number, self._leave)
         log_event(logger, codes.LOG_TRAINER_STARTED, target=target, pid=os.getpid(), version=VERSION)
         with suppress(OSError):  # nobody may be reading, or the disk is full
             print(f"mosaic trainer {VERSION} listens on {target}, data in {self._paths.root}", flush=True)
+        take_stop_note_away(self._paths)
         await self._shutdown.wait()
         log_event(logger, codes.LOG_TRAINER_STOPPED, pid=os.getpid())
 
     def _open_storage(self) -> _Storage:
-        tokens.daemon_token(self._paths.token_file)
         registry = opened_or_kept_aside(self._paths.registry_db, RunRegistry)
         try:
             store = opened_or_kept_aside(self._paths.telemetry_db, TelemetryStore)
-            return _Storage(registry, store, TelemetryHub(store))
         except BaseException:
             registry.close()
             raise
+        try:
+            steps = opened_or_kept_aside(self._paths.steps_db, StepStore)
+        except BaseException:
+            registry.close()
+            store.close()
+            raise
+        return _Storage(registry, store, steps, TelemetryHub(store, steps))
 
-    async def _wire(self, storage: _Storage, target: str) -> tuple[WorkerRoster, TrainerOrchestrator, WarmPool]:
+    async def _wire(self, storage: _Storage) -> tuple[WorkerRoster, TrainerOrchestrator]:
         settings, paths = self._settings, self._paths
         found = await asyncio.to_thread(discover)
         bundles = BundleManager(paths, requirement_dirs(found.workers.values()))
         roster = WorkerRoster(bundles)
-        capacity = await asyncio.to_thread(
-            lambda: HostCapacity.detect(cpus=settings.cpus or None, memory_mb=settings.memory_mb or None)
-        )
         warm_pool = WarmPool(
-            paths.logs / "fork_server.log", idle_seconds=settings.warm_idle_seconds, enabled=settings.warm_starts
+            paths.logs / "fork_server.log",
+            idle_seconds=settings.warm_idle_seconds,
+            enabled=settings.warm_starts,
+            tell=tell_of_host,
         )
+        executor = HostAgent(paths, warm_pool, tell_of_host)
+        capacity = await executor.capacity(settings.cpus or None, settings.memory_mb or None)
         orchestrator = TrainerOrchestrator(
             paths,
             settings,
             storage.registry,
             storage.hub,
-            RunQueue(capacity),
-            TrainerDispatcher(paths, bundles, roster.registered_runners, capacity.gpus, target),
-            LocalExecutor(warm_pool),
+            RunQueue(capacity, settings.interactive_cpus),
+            TrainerDispatcher(paths, bundles, roster.registered_runners, capacity.gpus),
+            executor,
         )
-        return roster, orchestrator, warm_pool
+        return roster, orchestrator
 
     def _prewarm(self, orchestrator: TrainerOrchestrator) -> None:
         for worker_type in filter(None, self._settings.prewarm.split(",")):
             orchestrator.spawn(orchestrator.warm_up(worker_type.strip()))
 
-    def _bind(self) -> tuple[grpc.aio.Server, str]:
-        """A server that owns its port but does not answer yet."""
-        token = tokens.read_daemon_token(self._paths.token_file)
-        options = [*CHANNEL_OPTIONS, ("grpc.so_reuseport", 0)]
-        server = grpc.aio.server(interceptors=[ClientTokenInterceptor(token)], options=options)
-        host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
-        wanted = f"{host}:{self._settings.port}"
-        try:
-            port = self._add_port(server, wanted)
-        except (RuntimeError, OSError) as error:
-            raise CannotListenError(
-                f"cannot listen on {wanted}: {_why(error)}. Another program may use the port: "
-                "choose one with --port (0 takes a free one) or MOSAIC_TRAINER_PORT."
-            ) from error
-        return server, f"{_dialled(host)}:{port}"
 
-    def _add_port(self, server: grpc.aio.Server, wanted: str) -> int:
-        if not self._settings.tls_cert:
-            return server.add_insecure_port(wanted)
-        return server.add_secure_port(wanted, _credentials(self._settings.tls_cert, self._settings.tls_key))
-
-
-def _credentials(cert: str, key: str) -> grpc.ServerCredentials:
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)  # gRPC would not say what is wrong with them
-        pair = (Path(key).read_bytes(), Path(cert).read_bytes())
-    except OSError as error:
-        raise CannotListenError(
-            f"cannot use the certificate {cert} with the key {key}: {error.strerror or error}. Give a PEM certificate "
-            "chain as --tls-cert and the PEM private key that belongs to it as --tls-key."
-        ) from error
-    return grpc.ssl_server_credentials([pair])
-
-
-def _absolute(path: str) -> str:
-    """Clients read it from folders of their own."""
-    return str(Path(path).absolute()) if path else ""
-
-
-def _dialled(host: str) -> str:
-    """Where clients of this machine reach a daemon that listens on all its addresses."""
-    return {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)
-
-
-def _why(error: Exception) -> str:
-    return error.strerror if isinstance(error, OSError) and error.strerror else "the address is in use or not ours"
+def _server(keeper: DoorKeeper, service: TrainerService, most_calls: int) -> grpc.aio.Server:
+    options = [
+        ("grpc.max_receive_message_length", MOST_MESSAGE_BYTES),
+        ("grpc.max_send_message_length", -1),  # the client knows how much it takes
+        ("grpc.so_reuseport", 0),  # a port that another program has is refused, not shared
+    ]
+    server = grpc.aio.server(interceptors=[keeper], options=options, maximum_concurrent_rpcs=most_calls)
+    add_TrainerServiceServicer_to_server(service, server)
+    return server
 
 
 def _make_folders(paths: MosaicPaths) -> None:

@@ -1,31 +1,27 @@
 """What can go wrong in the trainer.
 
-TrainerError                     every error of ours; str() is a sentence for a person
+TrainerError                     every error that MOSAIC raises on purpose; str() is a sentence for a person
 ├── RefusedError                 the caller asked for what cannot be; nothing changed
 │   ├── UnknownRunError
 │   ├── AuthenticationError
+│   │   └── UnknownTokenError
 │   └── WrongStateError
 ├── WorldError                   the machine failed us; may work again later
 │   ├── StorageFullError
+│   ├── LeavingError
 │   ├── RegistryCorruptError
 │   ├── LaunchError
 │   ├── NotReadyError
 │   ├── AlreadyRunningError
 │   └── CannotListenError
-└── IllegalMoveError             a bug of ours: a move that the table of states forbids
+└── IllegalMoveError             a bug: a move that the table of states forbids
 """
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Sequence
 
-_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOBUFS})
-
-
-def is_shortage(error: OSError) -> bool:
-    """Whether the machine was out of something (descriptors, memory, processes) that it will have again."""
-    return error.errno in _SHORTAGES
+from mosaic_host.errors import Refusal, StartError
 
 
 class TrainerError(Exception):
@@ -44,6 +40,11 @@ class AuthenticationError(RefusedError):
     """The caller did not show a token that opens this door."""
 
 
+class UnknownTokenError(AuthenticationError):
+    """The token belongs to no run that is known here; nothing more is said, so that nobody learns which runs there
+    are."""
+
+
 class WrongStateError(RefusedError):
     """The run is not in a state in which this can be done."""
 
@@ -54,6 +55,10 @@ class WorldError(TrainerError):
 
 class StorageFullError(WorldError):
     """A write was refused for lack of space; nothing of it was kept."""
+
+
+class LeavingError(WorldError):
+    """The daemon is leaving and did not do it: the next daemon will, and clients wait for that one."""
 
 
 class RegistryCorruptError(WorldError):
@@ -83,3 +88,11 @@ class IllegalMoveError(TrainerError):
         self.run_id, self.origin, self.target, self.cause, self.story = run_id, origin, target, cause, tuple(story)
         told = "; before that: " + ", ".join(self.story) if self.story else ""
         super().__init__(f"run {run_id} cannot go from {origin} to {target} ({cause}){told}")
+
+
+_REFUSED = {Refusal.NEVER: LaunchError, Refusal.LATER: NotReadyError, Refusal.FULL: StorageFullError}
+
+
+def launch_problem(error: StartError) -> WorldError:
+    """What it means for a run that no worker was started for it."""
+    return _REFUSED[error.refusal](str(error))

@@ -11,24 +11,30 @@ from gym_gui.services.trainer.errors import RefusedError
 from mosaic_protocol.suggest import did_you_mean
 
 PREFIX = "MOSAIC_TRAINER_"
+FEWEST_CALLS = 16
+_ABOUT_TCP = frozenset({"host", "port", "tls_cert", "tls_key"})
 
 
 @dataclass(frozen=True)
 class TrainerSettings:
     """Every field can be set as ``MOSAIC_TRAINER_<NAME>``."""
 
+    tcp: bool = False
+    """Whether to listen on TCP with TLS, beside the Unix socket; naming an address, port or certificate says so too."""
     host: str = "127.0.0.1"
-    """Address to listen on; anything but loopback needs TLS."""
-    port: int = 50055
-    """Port to listen on; 0 takes a free one."""
+    """Address to listen on with TCP."""
+    port: int = 0
+    """Port to listen on with TCP; 0 takes a free one."""
     tls_cert: str = ""
-    """PEM certificate chain, needed beyond loopback."""
+    """PEM certificate chain for TCP, instead of the one that the daemon makes for itself."""
     tls_key: str = ""
     """PEM private key that belongs to it."""
     cpus: int = 0
     """CPUs to give to runs; 0 means what the machine has."""
     memory_mb: int = 0
     """Memory to give to runs; 0 means what the machine has."""
+    interactive_cpus: int = 4
+    """CPUs for interactive runs, counted apart from those for training; 0 lets them wait in line with training."""
     heartbeat_seconds: float = 2.0
     """How often workers report."""
     liveness_seconds: float = 30.0
@@ -41,6 +47,8 @@ class TrainerSettings:
     """How long a worker that reacted may take to write its last checkpoint."""
     exit_seconds: float = 5.0
     """How long a worker may take from its last word to its exit."""
+    journal_seconds: float = 60.0
+    """How long a run that has ended waits for its folder to come back before it is closed with its journal unread."""
     warm_starts: bool = True
     """Whether to keep fork servers."""
     warm_idle_seconds: float = 900.0
@@ -49,8 +57,12 @@ class TrainerSettings:
     """Worker types, separated by commas, whose fork server is started with the daemon."""
     trash_hours: float = 24.0
     """How long deleted runs can be restored."""
+    keep_steps: int = 0
+    """How many of its newest recorded steps a run keeps whose config does not say; 0 keeps all."""
     log_bytes: int = 10 * 1024 * 1024
     """Size at which a run's log file is rotated."""
+    most_calls: int = 4000
+    """Calls served at once; more are refused. Each live run takes two, everybody who watches one or two."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ, **flags: Any) -> TrainerSettings:
@@ -62,6 +74,8 @@ class TrainerSettings:
             if text is not None:
                 found[one.name] = _read(one.name, text, type(one.default))
         found.update({name: value for name, value in flags.items() if value is not None})
+        if _ABOUT_TCP & found.keys():
+            found.setdefault("tcp", True)
         return replace(cls(), **found).checked()
 
     def checked(self) -> TrainerSettings:
@@ -71,6 +85,10 @@ class TrainerSettings:
             value = getattr(self, one.name)
             if isinstance(value, int | float) and not value >= 0:
                 raise RefusedError(f"{one.name} must be a number and not negative, got {value}")
+        if self.most_calls < FEWEST_CALLS:
+            raise RefusedError(
+                f"most_calls must be at least {FEWEST_CALLS}, got {self.most_calls}: nobody could get in"
+            )
         if self.liveness_seconds < 2 * self.heartbeat_seconds:
             raise RefusedError(
                 f"liveness_seconds must be at least twice heartbeat_seconds, got {self.liveness_seconds:g} and "
@@ -78,10 +96,8 @@ class TrainerSettings:
             )
         if bool(self.tls_cert) != bool(self.tls_key):
             raise RefusedError("half of a TLS pair was given: --tls-cert and --tls-key belong together")
-        if self.host not in ("127.0.0.1", "localhost", "::1") and not self.tls_cert:
-            raise RefusedError(
-                f"listening on {self.host} needs TLS: give --tls-cert and --tls-key, or listen on 127.0.0.1"
-            )
+        if not self.host:
+            raise RefusedError("host is empty: name an address to listen on, such as 127.0.0.1")
         return self
 
 

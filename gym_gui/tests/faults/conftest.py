@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gym_gui.tests.support.daemon_process import wait_for
-from gym_gui.tests.support.fault_tools import processes_using
+from gym_gui.tests.support.marked_processes import processes_using
 
 
 @pytest.fixture(autouse=True)

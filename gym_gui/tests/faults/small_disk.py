@@ -4,15 +4,33 @@ from __future__ import annotations
 
 import errno
 import functools
+import mmap
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 _CHUNK = b"\0" * 65536
+_GREEDY = """
+import os, sys, time
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+told = False
+while True:
+    for chunk in (bytes(65536), bytes(4096), bytes(1)):
+        try:
+            while os.write(file, chunk):
+                pass
+        except OSError:
+            pass
+    if not told:
+        told = True
+        print("full", flush=True)
+    time.sleep(0.0005)
+"""
 _WHY = "a small disk needs root, or user namespaces (`unshare -rm true` must work): run the tests as root"
 
 
@@ -58,6 +76,24 @@ class SmallDisk:
             for chunk in (_CHUNK, _CHUNK[:4096], b"\0"):
                 while _taken(file.fileno(), chunk):
                     pass
+
+    def fill_last_pages(self) -> None:
+        """Pages of logs that are there already take lines on a full disk too: fill them."""
+        for log in self.point.rglob("std*.log"):
+            with log.open("ab") as file:
+                file.write(b"\n" * (-log.stat().st_size % mmap.PAGESIZE))
+
+    @contextmanager
+    def eaten(self) -> Iterator[None]:
+        """Meanwhile every byte that somebody frees is taken at once."""
+        command = [sys.executable, "-c", _GREEDY, str(self._ballast)]
+        writer = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        try:
+            assert writer.stdout is not None and writer.stdout.readline() == b"full\n"
+            yield
+        finally:
+            writer.kill()
+            writer.communicate()
 
     def free(self) -> None:
         self._ballast.unlink()

@@ -43,13 +43,13 @@ def test_more_than_one_message_carries_arrives_in_several(daemon: DaemonProcess)
     run_id = daemon.submit(total_timesteps=20, misbehave="at_length", at_step=10)
     run = daemon.wait_over(run_id)
     assert run.outcome == "completed", run.reason
-    pages = list(daemon.client.stream("steps", run_id))
+    pages = list(daemon.client.stream("episodes", run_id))
     assert sum(len(page.records) for page in pages) == 100
     assert max(len(page.records) for page in pages) < 100
     assert steps_of(daemon, run_id) == list(range(1, 21))
 
 
-def test_a_long_story_is_told_while_the_run_lives(daemon: DaemonProcess) -> None:
+def test_a_long_story_is_stored_while_the_run_lives(daemon: DaemonProcess) -> None:
     """It must not wait for the end, when the daemon reads the journal itself."""
     run_id = daemon.submit(total_timesteps=100_000, misbehave="at_length", at_step=10)
     wait_for("steps beyond the long ones", lambda: len(steps_of(daemon, run_id)) > 20)

@@ -18,9 +18,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from gym_gui.services.trainer.lifecycle import Transition
-from gym_gui.services.trainer.process_sweep import send_signal
-from gym_gui.services.trainer.run_queue import Reservation
+from gym_gui.services.trainer.runs.lifecycle import Transition
+from gym_gui.services.trainer.runs.run_queue import Reservation
 from gym_gui.tests.support.daemon_process import WORKERS, DaemonProcess, toy_config, wait_for
 from gym_gui.tests.support.fault_tools import (
     check_integrity,
@@ -30,6 +29,8 @@ from gym_gui.tests.support.fault_tools import (
     steps_of,
     worker_of,
 )
+from mosaic_host.executor import process_of
+from mosaic_host.process_sweep import send_signal
 from mosaic_protocol import claims
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.states import RunState
@@ -122,7 +123,7 @@ def test_what_happens_while_no_daemon_runs_gets_the_right_outcome(daemon: Daemon
     run = daemon.wait_over(completes)
     assert (run.outcome, run.last_step) == ("completed", 20), run.reason
     run = daemon.wait_over(crashes)
-    assert (run.outcome, "the toy broke, as it was told to" in run.reason) == ("failed", True), run.reason
+    assert (run.outcome, "the toy broke, as it was asked to" in run.reason) == ("failed", True), run.reason
     run = daemon.wait_over(dies)
     assert (run.outcome, "no last word" in run.reason) == ("lost", True), run.reason
     assert steps_of(daemon, completes) == list(range(1, 21))
@@ -175,8 +176,8 @@ def test_a_worker_that_started_unrecorded_is_adopted_not_started_again(daemon: D
     daemon.wait_state(run_id, "EXEC")
     daemon.kill()
     with closing(daemon.registry()) as registry:
-        process = registry.get(run_id).process
-        rewrite_run(registry, run_id, process=None, start_mode="")
+        process = process_of(registry.get(run_id).locator)
+        rewrite_run(registry, run_id, locator="", pid=0, start_mode="")
     daemon.start()
     assert worker_of(daemon, run_id) == process
     gate.touch()
@@ -194,7 +195,7 @@ def test_a_run_whose_claim_a_power_cut_emptied_ends_and_keeps_no_daemon_from_sta
     send_signal(worker, signal.SIGKILL)
     wait_for("the worker to be gone", lambda: not worker.is_alive())
     with closing(daemon.registry()) as registry:
-        rewrite_run(registry, run_id, process=None, start_mode="")
+        rewrite_run(registry, run_id, locator="", pid=0, start_mode="")
     claims.path_of(daemon.paths.run(run_id).claims, 1).write_text("")
     daemon.start()
     assert daemon.wait_over(run_id).outcome == "lost"

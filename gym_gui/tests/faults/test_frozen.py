@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gym_gui.services.trainer.process_sweep import send_signal
 from gym_gui.tests.support.daemon_process import DaemonProcess, wait_for
 from gym_gui.tests.support.fault_tools import journalled, steps_of, worker_of
+from mosaic_host.process_sweep import send_signal
 
 LIVENESS = 2.5
 ASLEEP = 4.5

@@ -1,4 +1,4 @@
-"""A pid is not a process: whoever got the number of a dead worker is left alone."""
+"""A pid is not a process: a process that got the number of a dead worker is left alone."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from gym_gui.services.trainer.process_sweep import send_signal
 from gym_gui.tests.support.daemon_process import DaemonProcess, wait_for
 from gym_gui.tests.support.fault_tools import rewrite_run, worker_of
+from mosaic_host.executor import locator_of
+from mosaic_host.process_sweep import send_signal
 from mosaic_protocol.process_identity import ProcessIdentity, boot_id
 
 
@@ -52,7 +53,7 @@ def abandoned_run(daemon: DaemonProcess) -> str:
 
 def set_process(daemon: DaemonProcess, run_id: str, process: ProcessIdentity) -> None:
     with closing(daemon.registry()) as registry:
-        rewrite_run(registry, run_id, process=process)
+        rewrite_run(registry, run_id, locator=locator_of(process), pid=process.pid)
 
 
 @pytest.mark.parametrize("difference", ["start time", "boot", "both"])
@@ -81,7 +82,7 @@ def test_a_session_that_got_the_number_of_a_workers_session_is_untouched(
     assert orphan.is_alive()
 
 
-def test_whoever_reads_a_runs_files_is_not_taken_for_a_part_of_it(daemon: DaemonProcess) -> None:
+def test_a_reader_of_a_runs_files_is_not_taken_for_a_part_of_it(daemon: DaemonProcess) -> None:
     """A backup or a curious person may have the claim open when the run is cancelled."""
     run_id = daemon.submit(total_timesteps=100_000)
     daemon.wait_state(run_id, "EXEC")

@@ -13,6 +13,7 @@ from pathlib import Path
 from gym_gui.tests.support.daemon_process import WORKERS, DaemonProcess, wait_for
 from gym_gui.tests.support.fault_tools import steps_of
 from mosaic_protocol.proto import trainer_pb2 as pb
+from mosaic_protocol.unix_socket import dialled
 
 STEPS = 60
 
@@ -108,13 +109,12 @@ def out_of_descriptors(daemon: DaemonProcess) -> Iterator[None]:
     pid = daemon.process.pid
     soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     daemon.client.health()  # the connection is there
-    host, _, port = daemon.client.endpoint.target.rpartition(":")
     with ExitStack() as strangers:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{pid}/fd")) + 3, hard))
         for _ in range(20):
-            stranger = strangers.enter_context(socket.socket())
+            stranger = strangers.enter_context(socket.socket(socket.AF_UNIX))
             stranger.settimeout(1.0)
-            stranger.connect((host, int(port)))
+            stranger.connect(dialled(daemon.paths.socket))
         try:
             yield
         finally:
@@ -196,3 +196,27 @@ def test_a_word_that_a_full_disk_held_back_is_heard_before_the_next_one(daemon: 
     daemon.wait_state(run_id, "PAUSE")
     gate.touch()
     daemon.wait_over(run_id)
+
+
+def test_a_run_whose_claim_cannot_be_looked_at_keeps_no_daemon_from_starting(
+    make_daemon: Callable[..., DaemonProcess], tmp_path: Path
+) -> None:
+    """On a full disk the folder of a launch that was recorded may never have been made."""
+    gate = tmp_path / "gate"
+    daemon, workers = busy_with_workers_of_its_own(make_daemon, tmp_path, gate)
+    queued = daemon.submit(name="queued", total_timesteps=5)
+    manifest, away = workers / "toy_worker" / "worker.toml", tmp_path / "away"
+    manifest.rename(away)
+    wait_for("the daemon to miss the worker", lambda: "toy" not in [w.type for w in daemon.client.workers().workers])
+    gate.touch()
+    wait_for("the run to wait for its worker", lambda: _telling(daemon, queued, "not installed"))
+    daemon.kill()
+    folder = daemon.paths.run(queued).directory
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.write_text("in the way")
+    daemon.start()
+    assert daemon.client.run(queued).state == "HSHK"
+    away.rename(manifest)
+    folder.unlink()
+    assert daemon.wait_over(queued).outcome == "completed"
+    assert daemon.starts(queued) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,9 +18,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gym_gui.services.trainer.client import NoSuchRunError, TrainerClient
+from gym_gui.cli.errors import ExitCode
+from gym_gui.services.trainer.client import MachineFailedError, NoSuchRunError, RequestRefusedError, TrainerClient
+from gym_gui.tests.support.command_line import CommandLine
 from gym_gui.tests.support.daemon_process import DaemonProcess, toy_config, wait_for
 from gym_gui.tests.support.fault_tools import Metadata, raw_stub, refusal
+from mosaic_protocol.outbox import MOST_MESSAGE_BYTES
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.proto.trainer_pb2_grpc import TrainerServiceStub
 from mosaic_protocol.run_config import MAX_CONFIG_BYTES
@@ -36,6 +40,17 @@ def busy(daemon: DaemonProcess) -> DaemonProcess:
 
 
 # ---- repeated and broken off -----------------------------------------------------------------------------------------
+
+
+def test_runs_of_one_default_name_that_come_at_once_are_told_apart(busy: DaemonProcess) -> None:
+    def submit(_: int) -> pb.Run:
+        return busy.client.submit(toy_config(name="racer", total_timesteps=1), name_is_default=True).run
+
+    with ThreadPoolExecutor(6) as pool:
+        runs = list(pool.map(submit, range(6)))
+    assert {run.name for run in runs} == {"racer", *(f"racer-{number}" for number in range(2, 7))}
+    assert all(json.loads(run.config_json)["run_name"] == run.name for run in runs)
+    assert busy.client.run("racer-6").name == "racer-6"
 
 
 def test_a_request_id_names_one_run_however_often_it_is_sent(busy: DaemonProcess) -> None:
@@ -359,17 +374,27 @@ def odd_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProce
 
 def test_a_message_that_is_too_large_is_refused_and_forgotten(daemon: DaemonProcess) -> None:
     with raw_stub(daemon) as (stub, token), pytest.raises(grpc.RpcError) as error:
-        stub.SubmitRun(pb.SubmitRunRequest(config_json="x" * (80 * 1024 * 1024)), metadata=token, timeout=60)
-    assert refusal(error.value)[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
+        stub.SubmitRun(pb.SubmitRunRequest(config_json="x" * MOST_MESSAGE_BYTES), metadata=token, timeout=60)
+    status, sentence = refusal(error.value)
+    assert (status, str(MOST_MESSAGE_BYTES) in sentence) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
     assert daemon.wait_over(daemon.submit(total_timesteps=1)).outcome == "completed"
+
+
+def test_a_config_that_is_too_long_is_not_even_sent(odd_daemon: DaemonProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(odd_daemon.client._stub, "SubmitRun", None)
+    with pytest.raises(RequestRefusedError, match=f"at most {MAX_CONFIG_BYTES} bytes are allowed"):
+        odd_daemon.client.submit(toy_config(filler="x" * MAX_CONFIG_BYTES))
 
 
 def test_huge_numbers_in_a_config_neither_start_nor_break_anything(busy: DaemonProcess) -> None:
     for number in HUGE:
         for path in (("resources", "cpus", "requested"), ("schedule", "max_wallclock_minutes")):
             submitted(busy, mutated([(path, number)]))
-    huge_total = busy.client.submit(toy_config(name="huge", cpus=8, total_timesteps=2**63 - 1)).run
-    assert huge_total.total_steps == 2**63 - 1
+    for steps in (10**12 + 1, 2**63 - 1):
+        with pytest.raises(RequestRefusedError, match="total_timesteps: must be at most 1000000000000"):
+            busy.client.submit(toy_config(name="huge", cpus=8, total_timesteps=steps))
+    huge_total = busy.client.submit(toy_config(name="huge", cpus=8, total_timesteps=10**12)).run
+    assert huge_total.total_steps == 10**12
     assert busy.client.runs(size=1000).total >= 2
 
 
@@ -410,3 +435,40 @@ def test_a_thousand_queued_runs_keep_their_order_over_a_sigterm(
     assert set(outcomes) <= {"completed", "None"}
     assert len(states) == QUEUED
     assert all(daemon.starts(run_id) == 1 for run_id in runs if states[run_id] is RunState.TERM)
+
+
+def test_what_the_machine_refuses_the_daemon_is_reported_in_its_own_words(daemon: DaemonProcess) -> None:
+    mosaic = CommandLine(daemon.paths.root, daemon.env)
+    run_id = daemon.submit(total_timesteps=1)
+    daemon.wait_over(run_id)
+    with closing(sqlite3.connect(daemon.paths.registry_db)) as other:
+        other.execute("BEGIN IMMEDIATE")  # another program holds the registry
+        answer = mosaic("delete", run_id)
+        other.rollback()
+    assert answer.code == ExitCode.FAILED
+    assert "registry.sqlite cannot be used now (database is locked)" in answer.err
+    assert "cannot be reached" not in answer.err
+    assert mosaic("delete", run_id).code == ExitCode.OK
+
+
+def test_a_call_that_the_machine_refused_is_not_repeated_by_the_client(
+    odd_daemon: DaemonProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a daemon that is away is waited for: repeating what failed would hide the reason behind a deadline."""
+    calls: list[int] = []
+
+    class Refused(grpc.RpcError):
+        def code(self) -> grpc.StatusCode:
+            return grpc.StatusCode.ABORTED
+
+        def details(self) -> str:
+            return "run 1 cannot be deleted: Device or resource busy (/data/runs/1)"
+
+    def call(*_: object, **__: object) -> None:
+        calls.append(1)
+        raise Refused
+
+    monkeypatch.setattr(odd_daemon.client._stub, "CancelRun", call)
+    with pytest.raises(MachineFailedError) as error:
+        odd_daemon.client.cancel("blocker")
+    assert (len(calls), str(error.value)) == (1, "run 1 cannot be deleted: Device or resource busy (/data/runs/1)")

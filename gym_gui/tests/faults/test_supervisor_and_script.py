@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from gym_gui.services.trainer.process_sweep import send_signal
 from gym_gui.tests.support.cleanrl_runs import (
     MODES,
     cleanrl_daemon,
@@ -24,6 +23,7 @@ from gym_gui.tests.support.cleanrl_runs import (
 )
 from gym_gui.tests.support.daemon_process import DaemonProcess, wait_for
 from gym_gui.tests.support.fault_tools import steps_of, worker_of
+from mosaic_host.process_sweep import send_signal
 from mosaic_protocol.process_identity import ProcessIdentity
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.run_manifest import read_manifest
@@ -87,7 +87,7 @@ class Case:
         return run
 
     def checkpoints(self) -> list[str]:
-        """As ``analytics.json`` tells them once it is closed, which must agree with the disk."""
+        """As ``analytics.json`` lists them once it is closed, which must agree with the disk."""
         folders = self.daemon.paths.run(self.run_id)
         wait_for("analytics.json to be closed", lambda: read_manifest(folders).get("outcome"))
         told = read_manifest(folders)["checkpoints"]

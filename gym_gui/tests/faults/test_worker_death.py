@@ -1,4 +1,4 @@
-"""However a worker ends, the run has one outcome whose sentence tells it, and nothing is left running."""
+"""However a worker ends, the run has one outcome with a sentence that says so, and nothing is left running."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gym_gui.services.trainer.executor import WorkerHandle
-from gym_gui.services.trainer.process_sweep import processes_of, send_signal
 from gym_gui.tests.support.daemon_process import DaemonProcess, wait_for
 from gym_gui.tests.support.fault_tools import journalled, rewrite_run, steps_of, worker_of
+from mosaic_host.executor import locator_of
+from mosaic_host.process_sweep import RunMarks, processes_of, send_signal
 from mosaic_protocol.process_identity import ProcessIdentity
 
 GONE_WITHIN = 5.0
@@ -46,14 +46,14 @@ def test_a_killed_worker_fails_its_run_with_the_signal_in_the_sentence(
     assert steps == list(range(1, len(steps) + 1))
 
 
-def test_a_crash_is_told_with_its_error(daemon: DaemonProcess) -> None:
+def test_a_crash_is_reported_with_its_error(daemon: DaemonProcess) -> None:
     run = daemon.wait_over(daemon.submit(misbehave="crash", at_step=3))
     assert run.outcome == "failed"
-    assert "RuntimeError: the toy broke, as it was told to" in run.reason
+    assert "RuntimeError: the toy broke, as it was asked to" in run.reason
     assert run.last_step == 3
 
 
-def test_a_silent_exit_is_told_with_its_status(daemon: DaemonProcess) -> None:
+def test_a_silent_exit_is_reported_with_its_status(daemon: DaemonProcess) -> None:
     run = daemon.wait_over(daemon.submit(misbehave="exit", at_step=3))
     assert run.outcome == "failed"
     assert "exited with status 3" in run.reason
@@ -82,8 +82,8 @@ def test_a_child_with_an_empty_environment_ends_with_the_run(daemon: DaemonProce
     run_id = daemon.submit(misbehave="hide_child", at_step=2, gate="/nonexistent/gate", gate_at=3)
     run = daemon.wait_over(run_id)
     assert "killed by signal 9" in run.reason
-    handle = WorkerHandle(run_id, daemon.paths.run(run_id).directory, run.attempt, worker_of(daemon, run_id))
-    assert processes_of(handle) == []
+    marks = RunMarks(run_id, daemon.paths.run(run_id).directory, run.attempt, worker_of(daemon, run_id))
+    assert processes_of(marks) == []
     assert "LOG507" in daemon.structured_log(), "the child was found and ended by the sweep"
 
 
@@ -150,7 +150,9 @@ def test_of_two_processes_for_one_launch_the_one_with_the_claim_is_the_worker(
     daemon.kill()
     with subprocess.Popen(["sleep", "3600"], start_new_session=True) as loser:
         with closing(daemon.registry()) as registry:
-            rewrite_run(registry, run_id, process=ProcessIdentity.of(loser.pid))
+            watched = ProcessIdentity.of(loser.pid)
+            assert watched is not None
+            rewrite_run(registry, run_id, locator=locator_of(watched), pid=watched.pid)
         daemon.start()
         loser.kill()
     wait_for("the worker to be adopted", lambda: worker_of(daemon, run_id) == worker)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from gym_gui.services.trainer.process_sweep import send_signal
 from gym_gui.tests.support.daemon_process import DaemonProcess, wait_for
-from gym_gui.tests.support.fault_tools import processes_using, worker_of
+from gym_gui.tests.support.fault_tools import worker_of
 from gym_gui.tests.support.history import check_history
+from gym_gui.tests.support.marked_processes import command_of, end_all, processes_using
 from mosaic_protocol.process_identity import ProcessIdentity, stat_fields
 
-SCRIPTS = Path(__file__).resolve().parents[3] / "cleanrl_worker" / "tests" / "scripts"
+SCRIPTS = Path(__file__).resolve().parents[3] / "mosaic_worker" / "tests" / "sample_scripts"
 MODES = ("cold", "warm")
 
 
@@ -30,19 +29,19 @@ def cleanrl_daemon(home: Path, mode: str) -> Iterator[DaemonProcess]:
         daemon.clean_up()
         _see_everything_end(home)
     with closing(daemon.registry()) as registry:
-        check_history(registry, cpus=int(daemon.env["MOSAIC_TRAINER_CPUS"]))
+        check_history(registry, **daemon.has_cpus)
 
 
 def wait_until_warm(daemon: DaemonProcess) -> None:
     wait_for("the fork server to be ready", lambda: "ready" in daemon.client.health().warm_servers.values())
 
 
-def cleanrl_config(flags: dict[str, Any] | None = None, **worker_config: Any) -> dict[str, Any]:
+def cleanrl_config(flags: dict[str, Any] | None = None, *, cpus: int = 1, **worker_config: Any) -> dict[str, Any]:
     """A run config for the CleanRL worker; ``flags`` are the script's own."""
     config = {**worker_config, "extras": {"algo_params": flags or {}}}
     return {
         "run_name": str(worker_config.get("algo") or Path(worker_config["script"]).stem),
-        "resources": {},
+        "resources": {"cpus": {"requested": cpus}},
         "artifacts": {},
         "metadata": {"worker": {"type": "cleanrl", "module": "cleanrl_worker.cli", "config": config}},
     }
@@ -77,30 +76,17 @@ def children_of(parent: int) -> list[ProcessIdentity]:
 def _see_everything_end(home: Path) -> None:
     """Whatever was left behind is reported, and ended all the same."""
     # Fork servers end with their daemon by themselves, but one that still imports takes seconds to notice.
-    _kill(pid for pid in processes_using(home) if b"fork_server" in _command(pid))
+    end_all(lambda: [pid for pid in processes_using(home) if "fork_server" in command_of(pid)])
     try:
         wait_for("every process of this daemon to end", lambda: not processes_using(home), timeout=20)
     finally:
-        _kill(processes_using(home))
-
-
-def _kill(pids: Iterable[int]) -> None:
-    for process in map(ProcessIdentity.of, pids):
-        if process is not None:
-            send_signal(process, signal.SIGKILL)
+        end_all(lambda: processes_using(home))
 
 
 def fork_servers_of(daemon: DaemonProcess) -> list[ProcessIdentity]:
     """Fork servers are the daemon's children; what they fork looks the same but is not."""
     assert daemon.process is not None
-    return [child for child in children_of(daemon.process.pid) if b"fork_server" in _command(child.pid)]
-
-
-def _command(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""  # it ended just now
+    return [child for child in children_of(daemon.process.pid) if "fork_server" in command_of(child.pid)]
 
 
 def identities(pids: Iterable[int]) -> list[ProcessIdentity]:

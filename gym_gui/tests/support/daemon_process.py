@@ -1,4 +1,4 @@
-"""A real daemon in a process of its own, on a free port, with a data root of its own."""
+"""A real daemon in a process of its own, with a data root of its own."""
 
 from __future__ import annotations
 
@@ -8,18 +8,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from gym_gui.services.trainer.client import ClientError, TrainerClient
-from gym_gui.services.trainer.daemon_control import answers, running_endpoint
+from gym_gui.services.trainer.daemon_control import answers
 from gym_gui.services.trainer.errors import UnknownRunError
-from gym_gui.services.trainer.executor import WorkerHandle
-from gym_gui.services.trainer.process_sweep import processes_of, send_signal
-from gym_gui.services.trainer.run_registry import RunRegistry
+from gym_gui.services.trainer.settings import TrainerSettings
+from gym_gui.services.trainer.storage.run_registry import RunRegistry
+from gym_gui.tests.support.marked_processes import end_all, workers_using
+from mosaic_host.executor import process_of
+from mosaic_host.process_sweep import RunMarks, processes_of
+from mosaic_protocol.endpoint import Endpoint
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.process_identity import ProcessIdentity
 from mosaic_protocol.proto import trainer_pb2 as pb
+from mosaic_protocol.unix_socket import listener
 
 WORKERS = Path(__file__).resolve().parents[1] / "workers"
 HANG_GUARD = 60.0
@@ -42,7 +47,7 @@ class DaemonProcess:
 
     def __init__(self, home: Path, *arguments: str, **settings: Any) -> None:
         self.paths = MosaicPaths(home)
-        self.arguments = ["--port", "0", *arguments]
+        self.arguments = [*arguments]
         self.env = {
             **os.environ,
             "MOSAIC_HOME": str(home),
@@ -53,6 +58,8 @@ class DaemonProcess:
             "MOSAIC_TRAINER_WARM_STARTS": "0",
             **{f"MOSAIC_TRAINER_{name.upper()}": str(value) for name, value in settings.items()},
         }
+        self.prefix: list[str] = []
+        """A command that becomes the daemon, for one with fewer rights."""
         self.process: subprocess.Popen[bytes] | None = None
         self._client: TrainerClient | None = None
 
@@ -63,7 +70,7 @@ class DaemonProcess:
         self.paths.logs.mkdir(parents=True, exist_ok=True)
         with (self.paths.logs / "daemon.out").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "gym_gui.services.trainer", *self.arguments],
+                [*self.prefix, sys.executable, "-m", "gym_gui.services.trainer", *self.arguments],
                 env=self.env,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -77,8 +84,7 @@ class DaemonProcess:
 
         def answering() -> bool:
             assert process.poll() is None, f"the daemon ended: {self.output()}"
-            endpoint = running_endpoint(self.paths)
-            return endpoint is not None and endpoint.pid == process.pid and answers(self.paths, endpoint)
+            return listener(self.paths.socket) == process.pid and answers(self.paths)
 
         wait_for("the daemon to answer", answering)
         return self
@@ -113,8 +119,7 @@ class DaemonProcess:
             self.process.send_signal(signal.SIGCONT)
             self.kill()
         self._forget_client()
-        for process in self.worker_processes():
-            send_signal(process, signal.SIGKILL)
+        end_all(lambda: workers_using(self.paths.root))
 
     # ---- asking --------------------------------------------------------------------------------------------------
 
@@ -158,6 +163,12 @@ class DaemonProcess:
 
     # ---- looking behind the curtain ------------------------------------------------------------------------------
 
+    @property
+    def has_cpus(self) -> dict[str, int]:
+        """What it was told to give, for the checker of histories."""
+        interactive = self.env.get("MOSAIC_TRAINER_INTERACTIVE_CPUS", TrainerSettings.interactive_cpus)
+        return {"cpus": int(self.env["MOSAIC_TRAINER_CPUS"]), "interactive_cpus": int(interactive)}
+
     def registry(self) -> RunRegistry:
         """A registry of one's own on the same file; close it."""
         return RunRegistry(self.paths.registry_db)
@@ -176,17 +187,27 @@ class DaemonProcess:
             return []  # its registry was lost
         finally:
             registry.close()
-        if run.process is None:
+        if not run.locator:
             return []
-        handle = WorkerHandle(run_id, self.paths.run(run_id).directory, run.attempt, run.process)
-        return processes_of(handle)
+        leader = process_of(run.locator)
+        return processes_of(RunMarks(run_id, self.paths.run(run_id).directory, run.attempt, leader))
 
-    def worker_processes(self) -> list[ProcessIdentity]:
-        """The living processes of every run of this data root."""
-        if not self.paths.runs.is_dir():
-            return []
-        found = (self.processes(entry.name) for entry in self.paths.runs.iterdir())
-        return [process for processes in found for process in processes]
+
+def over_tcp(daemon: DaemonProcess, *, read_token: Callable[[], str] | None = None, **changes: Any) -> TrainerClient:
+    """A client with a TCP address, as on another machine; of the data root it knows certificate and token. ``changes``
+    are those of the endpoint."""
+    endpoint = replace(Endpoint.at(daemon.client.health().tcp_target, daemon.paths), **changes)
+    return TrainerClient(endpoint, read_token or daemon.paths.token_file.read_text, patience=0, timeout=HANG_GUARD)
+
+
+def wait_until_trimmed(daemon: DaemonProcess, run_id: str, *, to: int) -> None:
+    """Wait until the oldest chunk of a run holds this step: then nothing more goes."""
+
+    def oldest_holds_it() -> bool:
+        chunk = next(daemon.client.step_chunks(run_id))
+        return chunk.first_step + chunk.count > to
+
+    wait_for(f"steps before {to} to go", oldest_holds_it)
 
 
 def toy_config(
@@ -195,15 +216,16 @@ def toy_config(
     cpus: int = 1,
     max_wallclock_minutes: float | None = None,
     max_stall_minutes: float | None = None,
+    worker: str = "toy",
     **worker_config: Any,
 ) -> dict[str, Any]:
-    """A run config for the toy worker; the rest of the arguments are its own settings."""
+    """A run config for the toy worker, or another of its kind; the rest of the arguments are its own settings."""
     return {
         "run_name": name,
         "resources": {"cpus": {"requested": cpus}},
         "artifacts": {},
         "metadata": {
-            "worker": {"type": "toy", "module": "toy_worker.cli", "config": {"algo": "count", **worker_config}}
+            "worker": {"type": worker, "module": f"{worker}_worker.cli", "config": {"algo": "count", **worker_config}}
         },
         "schedule": {
             "max_wallclock_minutes": max_wallclock_minutes,

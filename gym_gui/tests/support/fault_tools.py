@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import subprocess
 import sys
@@ -14,9 +13,11 @@ from typing import Any
 
 import grpc
 
-from gym_gui.services.trainer.run_record import RunRecord
-from gym_gui.services.trainer.run_registry import RunRegistry
+from gym_gui.services.trainer.daemon_control import EXIT_ALREADY_RUNS
+from gym_gui.services.trainer.runs.run_record import RunRecord
+from gym_gui.services.trainer.storage.run_registry import RunRegistry
 from gym_gui.tests.support.daemon_process import DaemonProcess
+from mosaic_host.executor import process_of
 from mosaic_protocol.endpoint import Endpoint, bearer
 from mosaic_protocol.outbox import OutboxReader
 from mosaic_protocol.process_identity import ProcessIdentity
@@ -28,9 +29,7 @@ Metadata = tuple[tuple[str, str], ...]
 @contextmanager
 def raw_stub(daemon: DaemonProcess) -> Iterator[tuple[TrainerServiceStub, Metadata]]:
     """The generated stub and the metadata that opens the door: no retries, no translation of errors."""
-    endpoint = Endpoint.read(daemon.paths.endpoint_file)
-    assert endpoint is not None
-    channel = endpoint.channel()
+    channel = Endpoint.of(daemon.paths).channel()
     try:
         yield TrainerServiceStub(channel), bearer(daemon.paths.token_file.read_text())
     finally:
@@ -48,7 +47,7 @@ def refused(daemon: DaemonProcess, *, prefix: tuple[str, ...] = ()) -> str:
     ended = subprocess.run(
         command, env=daemon.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False
     )
-    assert (ended.returncode, ended.stdout) == (1, ""), ended.stdout + ended.stderr
+    assert ended.returncode in (1, EXIT_ALREADY_RUNS) and not ended.stdout, ended.stdout + ended.stderr
     (sentence,) = ended.stderr.splitlines()
     assert sentence.startswith("mosaic trainer: ")
     return sentence
@@ -85,9 +84,9 @@ def journalled(daemon: DaemonProcess, run_id: str) -> int:
 def worker_of(daemon: DaemonProcess, run_id: str) -> ProcessIdentity:
     """The leading process of a run."""
     with closing(daemon.registry()) as registry:
-        process = registry.get(run_id).process
-    assert process is not None, f"run {run_id} has no process"
-    return process
+        locator = registry.get(run_id).locator
+    assert locator, f"run {run_id} has no process"
+    return process_of(locator)
 
 
 def rewrite_run(registry: RunRegistry, run_id: str, **changes: Any) -> RunRecord:
@@ -99,19 +98,3 @@ def check_integrity(path: Path) -> None:
     """SQLite's own, full check of a database."""
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-
-
-def processes_using(home: Path) -> list[int]:
-    """The living processes that were started with a data root at or below a folder, whoever started them."""
-    mark = f"MOSAIC_HOME={home}".encode()
-    return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if _was_started_with(pid, mark)]
-
-
-def _was_started_with(pid: int, mark: bytes) -> bool:
-    if pid == os.getpid() or ProcessIdentity.of(pid) is None:
-        return False
-    try:
-        environment = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return False
-    return any(variable == mark or variable.startswith(mark + b"/") for variable in environment.split(b"\0"))

@@ -1,52 +1,80 @@
-"""The history checker: whatever was done to a daemon, its event log must tell a legal story."""
+"""The history checker: whatever was done to a daemon, its event log must tell a legal story.
+
+Every test with a daemon ends with :func:`check_history`; the nemesis campaign (``tools/nemesis``) adds what its clients
+saw and did to the same rules.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from gym_gui.services.trainer.run_registry import HistoryRow, RunRegistry
+from gym_gui.services.trainer.runs.run_record import RunRecord
+from gym_gui.services.trainer.settings import TrainerSettings
+from gym_gui.services.trainer.storage.run_registry import HistoryRow, RunRegistry
 from mosaic_protocol.states import LIVE_STATES, TERMINAL_STATES, RunState, is_legal
 
 
-def check_history(registry: RunRegistry, *, cpus: int) -> None:
+def check_history(
+    registry: RunRegistry, *, cpus: int, interactive_cpus: int = TrainerSettings.interactive_cpus
+) -> None:
     """Only legal edges, terminal is final, exactly one outcome, never more reserved than there is."""
+    found = violations(registry, cpus=cpus, interactive_cpus=interactive_cpus)
+    assert not found, "; ".join(found)
+
+
+def violations(
+    registry: RunRegistry, *, cpus: int, interactive_cpus: int = TrainerSettings.interactive_cpus
+) -> list[str]:
+    """A sentence for each rule that the event log breaks."""
     rows = registry.history()
+    found = [
+        problem
+        for run_id, story in stories(rows).items()
+        for problem in (*_jumps(run_id, story), *_endings(registry.get(run_id), story))
+    ]
+    return [*found, *_overbooked(rows, cpus, apart=False), *_overbooked(rows, interactive_cpus, apart=True)]
+
+
+def stories(rows: Sequence[HistoryRow]) -> dict[str, list[HistoryRow]]:
+    """The event log run by run."""
     by_run: dict[str, list[HistoryRow]] = defaultdict(list)
     for row in rows:
         by_run[row.run_id].append(row)
-    for run_id, story in by_run.items():
-        _check_story(run_id, story)
-        _check_ending(registry, run_id, story)
-    _check_reservations(rows, cpus)
+    return by_run
 
 
-def _check_story(run_id: str, story: Sequence[HistoryRow]) -> None:
+def _jumps(run_id: str, story: Sequence[HistoryRow]) -> Iterator[str]:
     state = RunState.INIT
     for row in story:
         move = row.transition
-        assert move.origin is state, f"{run_id}: the log jumps from {state} to {move.origin} at {row.revision}"
-        assert move.origin is move.target or is_legal(move.origin, move.target), f"{run_id}: {move}"
+        if move.origin is not state:
+            yield f"{run_id}: the log jumps from {state} to {move.origin} at {row.revision}"
+        if move.origin is not move.target and not is_legal(move.origin, move.target):
+            yield f"{run_id}: {move} is not legal"
         state = move.target
 
 
-def _check_ending(registry: RunRegistry, run_id: str, story: Sequence[HistoryRow]) -> None:
-    run = registry.get(run_id)
-    endings = [
-        row
-        for row in story
-        if row.transition.target in TERMINAL_STATES and row.transition.origin is not row.transition.target
-    ]
+def _endings(run: RunRecord, story: Sequence[HistoryRow]) -> Iterator[str]:
+    moves = [row.transition for row in story]
+    endings = [move for move in moves if move.target in TERMINAL_STATES and move.origin is not move.target]
     over = run.state in TERMINAL_STATES
-    assert len(endings) == int(over), f"{run_id}: {len(endings)} endings, state {run.state}"
-    assert (run.outcome is not None) == over, f"{run_id}: {run.state} with outcome {run.outcome}"
-    assert not over or run.reason, f"{run_id}: ended {run.outcome} without a sentence"
-    assert story[-1].transition.target is run.state
+    if len(endings) != int(over):
+        yield f"{run.run_id}: {len(endings)} endings, state {run.state}"
+    if (run.outcome is not None) != over:
+        yield f"{run.run_id}: {run.state} with outcome {run.outcome}"
+    if over and not run.reason:
+        yield f"{run.run_id}: ended {run.outcome} without a sentence"
+    if moves[-1].target is not run.state:
+        yield f"{run.run_id}: the log ends in {moves[-1].target}, the run is in {run.state}"
 
 
-def _check_reservations(rows: Sequence[HistoryRow], cpus: int) -> None:
+def _overbooked(rows: Sequence[HistoryRow], cpus: int, *, apart: bool) -> Iterator[str]:
+    """Of training, or ``apart`` of interactive runs: each has CPUs of its own."""
     held: dict[str, int] = {}
     for row in rows:
-        live = row.transition.target in LIVE_STATES
-        held[row.run_id] = row.reservation.cpus if live and row.reservation else 0
-        assert sum(held.values()) <= cpus, f"{sum(held.values())} CPUs reserved of {cpus} at {row.revision}"
+        holds = row.reservation if row.transition.target in LIVE_STATES else None
+        held[row.run_id] = holds.cpus if holds is not None and holds.interactive is apart else 0
+        if sum(held.values()) > cpus:
+            whose = " for interactive runs" if apart else ""
+            yield f"{sum(held.values())} CPUs reserved of {cpus}{whose} at {row.revision}"

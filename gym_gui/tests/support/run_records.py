@@ -6,15 +6,16 @@ import time
 from itertools import count
 from typing import Any
 
-from gym_gui.services.trainer.run_queue import Reservation
-from gym_gui.services.trainer.run_record import RunRecord
+from gym_gui.services.trainer.runs.run_queue import Reservation
+from gym_gui.services.trainer.runs.run_record import RunRecord
+from mosaic_host.executor import locator_of
 from mosaic_protocol.process_identity import ProcessIdentity, boot_id
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _numbers = count(1)
 
 HELD = Reservation(2, 512, (1,))
-LEADER = ProcessIdentity(4242, 777, boot_id())
+LEADER = locator_of(ProcessIdentity(4242, 777, boot_id()))
 
 
 def new_run_id() -> str:
@@ -40,4 +41,4 @@ def run_record(**facts: Any) -> RunRecord:
 
 def live_record(**facts: Any) -> RunRecord:
     """A run whose worker was launched and holds resources."""
-    return run_record(**{"attempt": 1, "reservation": HELD, "process": LEADER, **facts})
+    return run_record(**{"attempt": 1, "reservation": HELD, "locator": LEADER, "pid": 4242, **facts})

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from PyQt6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from gym_gui.tests.ui.conftest import MakeCockpit
@@ -14,6 +17,7 @@ from gym_gui.ui.app import CockpitApp
 from gym_gui.ui.panels.analytics_tabs import AnalyticsTabManager
 from gym_gui.ui.panels.tensorboard_tab import TensorBoardTab
 from gym_gui.ui.tensorboard_server import TensorBoardServer
+from gym_gui.ui.widgets.snackbar import Notice
 
 HANG = 120_000
 
@@ -60,13 +64,46 @@ def test_a_tab_without_data_waits_and_then_shows_a_real_server(
     assert process.state() == process.ProcessState.NotRunning
 
 
+def test_where_no_browser_opens_the_address_is_shown_to_copy(
+    tab: TensorBoardTab, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gym_gui.ui.web_view.QDesktopServices.openUrl", lambda url: False)
+    monkeypatch.setattr(TensorBoardTab, "address", "http://127.0.0.1:6006/")
+    said: list[Notice] = []
+    monkeypatch.setattr(tab, "_cockpit", replace(tab._cockpit, notify=said.append))
+    tab._open_browser()
+    (notice,) = said
+    assert "http://127.0.0.1:6006/" in notice.text and notice.act is not None
+    notice.act()
+    clipboard = QApplication.clipboard()
+    assert clipboard is not None and clipboard.text() == "http://127.0.0.1:6006/"
+
+
+def test_a_tab_that_was_shown_for_an_instant_starts_no_server(
+    tab: TensorBoardTab, run_dir: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_events(run_dir)
+    decided: list[object] = []
+    decide = tab._decide
+
+    def note(data: Any) -> None:
+        decided.append(data)
+        decide(data)
+
+    monkeypatch.setattr(tab, "_decide", note)
+    tab.show()
+    tab.hide()
+    qtbot.waitUntil(lambda: bool(decided), timeout=HANG)
+    assert tab.server is None
+
+
 def test_a_finished_run_without_data_says_so(tab: TensorBoardTab, run_dir: Path, qtbot: QtBot) -> None:
     (run_dir / "analytics.json").write_text('{"state": "TERM"}')
     tab.show()
     qtbot.waitUntil(lambda: tab.told == "This run wrote no TensorBoard data.", timeout=HANG)
 
 
-def test_a_server_that_cannot_start_is_told_with_the_way_out(run_dir: Path, qtbot: QtBot) -> None:
+def test_a_server_that_cannot_start_is_shown_with_the_way_out(run_dir: Path, qtbot: QtBot) -> None:
     server = TensorBoardServer(run_dir, python="/usr/bin/python3-that-is-not-there")
     server._process.setProgram("/bin/sh")
     server._process.setArguments(["-c", "echo No module named tensorboard; exit 1"])
@@ -75,7 +112,7 @@ def test_a_server_that_cannot_start_is_told_with_the_way_out(run_dir: Path, qtbo
     assert told.args is not None and "pip install tensorboard" in told.args[0]
 
 
-def test_a_server_whose_program_is_missing_is_told_at_once(run_dir: Path, qtbot: QtBot) -> None:
+def test_a_server_whose_program_is_missing_is_shown_at_once(run_dir: Path, qtbot: QtBot) -> None:
     server = TensorBoardServer(run_dir, python="/usr/bin/python3-that-is-not-there")
     with qtbot.waitSignal(server.failed, timeout=HANG) as told:
         server.start()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,8 +14,10 @@ from PyQt6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 
 from gym_gui.services.trainer.client import TrainerClient
+from gym_gui.services.trainer.daemon_control import running_endpoint, stop_daemon
 from gym_gui.tests.support.daemon_process import DaemonProcess
 from gym_gui.ui.bridge import ConnectionState, TrainerBridge
+from mosaic_protocol.unix_socket import listener
 
 HANG = 60_000
 
@@ -38,7 +42,7 @@ def metrics_of(run_id: str) -> Callable[[TrainerClient, int], Iterator[tuple[int
     return stream
 
 
-def test_every_run_is_told_once_and_then_what_changes(
+def test_every_run_is_emitted_once_and_then_what_changes(
     qtbot: QtBot, daemon: DaemonProcess, bridge: TrainerBridge
 ) -> None:
     told: dict[str, list[str]] = {}
@@ -114,6 +118,42 @@ def test_a_daemon_is_started_when_none_runs(
         qtbot.waitUntil(lambda: not bridge.connection.connected, timeout=HANG)
     finally:
         bridge.stop()
+
+
+def test_a_daemon_that_was_stopped_on_purpose_stays_stopped_until_somebody_wants_it_and_one_that_died_does_not(
+    qtbot: QtBot, make_daemon: Callable[..., DaemonProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOSAIC_TRAINER_PORT", "0")
+    paths = make_daemon().paths
+    asked: list[bool] = []
+    connect = TrainerClient.connect
+
+    def noting(*arguments: Any, start: bool = True, **options: Any) -> TrainerClient:
+        asked.append(start)
+        return connect(*arguments, start=start, **options)
+
+    monkeypatch.setattr(TrainerClient, "connect", noting)
+    bridge = TrainerBridge(paths)
+    bridge.start()
+    try:
+        connected(qtbot, bridge)
+        assert stop_daemon(paths)
+        qtbot.waitUntil(lambda: bridge.connection.stopped, timeout=HANG)
+        assert "was stopped" in bridge.connection.sentence
+        asked.clear()
+        qtbot.waitUntil(lambda: len(asked) >= 3, timeout=HANG)  # it looks for one that somebody else starts
+        assert not any(asked) and running_endpoint(paths) is None and bridge.connection.stopped
+        bridge.start_again()
+        connected(qtbot, bridge)
+        assert not bridge.connection.stopped
+        pid = listener(paths.socket)
+        assert pid
+        os.kill(pid, signal.SIGKILL)
+        qtbot.waitUntil(lambda: not bridge.connection.connected, timeout=HANG)
+        connected(qtbot, bridge)
+    finally:
+        bridge.stop()
+        stop_daemon(paths)
 
 
 def test_a_followed_stream_goes_on_after_the_daemon_came_back_and_doubles_nothing(

@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from PyQt6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
+from gym_gui.services.checkpoints import evaluations
+from gym_gui.services.checkpoints.entry import UNCHECKED, CheckpointEntry
 from gym_gui.tests.ui.conftest import MakeCockpit
 from gym_gui.ui.panels.checkpoint_browser import CheckpointBrowser
-from gym_gui.ui.widgets.checkpoint_card import age_text, size_text
-from gym_gui.ui.widgets.sparkline import bins
+from gym_gui.ui.widgets.checkpoint_card import age_text, score_words, size_text
+from gym_gui.ui.widgets.sparkline import Histogram, bins
 
 HANG = 120_000
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -54,7 +58,7 @@ def place(trained: Path, browser: CheckpointBrowser, run_id: str = RUN_ID) -> Pa
     return run
 
 
-def test_without_checkpoints_the_next_step_is_told(browser: CheckpointBrowser, qtbot: QtBot) -> None:
+def test_without_checkpoints_the_next_step_is_shown(browser: CheckpointBrowser, qtbot: QtBot) -> None:
     browser.show()
     qtbot.waitUntil(lambda: browser._told.text().startswith("No checkpoints yet"), timeout=HANG)
 
@@ -99,6 +103,21 @@ def test_the_filter_narrows_and_is_remembered(trained: Path, browser: Checkpoint
     qtbot.keyClicks(browser.filter, "pendulum")
     assert browser.cards == [] and browser._told.text() == "No checkpoint matches the filter."
     assert browser._cockpit.preferences.get("checkpoints.filter", "") == "pendulum"
+
+
+def test_the_checkpoints_of_one_worker_can_be_looked_through(
+    trained: Path, browser: CheckpointBrowser, qtbot: QtBot
+) -> None:
+    place(trained, browser)
+    browser.show()
+    qtbot.waitUntil(lambda: len(browser.cards) == 1, timeout=HANG)
+    written_by = browser.entries[0].worker
+    browser.use_worker("another", ["another", written_by])
+    assert browser.cards == [] and browser._told.text().startswith("No checkpoints of this worker yet")
+    browser.use_worker("another", ["another"])
+    assert len(browser.cards) == 1, "one of a worker that is gone is nobody else's to show"
+    browser.use_worker(written_by, ["another", written_by])
+    assert len(browser.cards) == 1
 
 
 def test_a_damaged_checkpoint_is_shown_with_the_reason_and_cannot_be_used(
@@ -162,3 +181,51 @@ def test_sizes_ages_and_ranges_read_well() -> None:
     assert [size_text(size) for size in (12, 1500, 2_500_000, 3_000_000_000)] == ["12 B", "1.5 kB", "2.5 MB", "3.0 GB"]
     assert [age_text(age) for age in (5, 120, 7200, 200_000)] == ["just now", "2 min ago", "2 h ago", "2 d ago"]
     assert bins([3.0, 3.0]) == [2] and sum(bins([float(number) for number in range(100)])) == 100
+
+
+@pytest.mark.parametrize(("played", "of"), [(432, "the last 100 episodes"), (7, "the last 7 episodes")])
+def test_a_checkpoint_says_of_how_many_episodes_its_return_is_the_mean(played: int, of: str) -> None:
+    entry = CheckpointEntry(RUN_ID, Path("c"), "run", RUN_ID, "one", "", "cleanrl", 1, 1, UNCHECKED)
+    entry = replace(entry, metrics={"episodes": played, "mean_return": 198.5})
+    assert score_words(entry) == f"mean return of {of}"
+
+
+def test_equal_returns_are_one_bar_with_a_label_and_no_block(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    histogram = Histogram(make_cockpit().themes)
+    qtbot.addWidget(histogram)
+    histogram.resize(300, 110)
+    histogram.show_values([500.0] * 20)
+    (bar,) = histogram.bars()
+    assert bar.width() < 40 and abs(bar.center().x() - 150) < 1
+    assert [text for _, text in histogram.labels()] == ["all 20 episodes: 500"]
+    histogram.show_values([1.0, 2.0, 9.0])
+    assert len(histogram.bars()) == 5 and [text for _, text in histogram.labels()] == ["1", "9"]
+
+
+def test_an_evaluated_checkpoint_counts_as_checked(trained: Path, browser: CheckpointBrowser, qtbot: QtBot) -> None:
+    """An evaluation reads every byte, and refuses those that are not what was written."""
+    place(trained, browser)
+    browser.show()
+    qtbot.waitUntil(lambda: bool(browser.cards), timeout=HANG)
+    entry = browser.cards[0].entry
+    browser.choose(entry)
+    assert "not checked yet" in browser.details._facts.text()
+    numbers = {"episodes": 2, "mean": 9, "std": 0, "median": 9, "iqm": 9, "returns": [9, 9]}
+    evaluations.keep(entry, {"results": {"deterministic": numbers}, "sha256": entry.sha256})
+    browser.details.entry = None
+    browser.choose(entry)
+    qtbot.waitUntil(lambda: "every byte checked" in browser.details._facts.text(), timeout=HANG)
+    assert "greedy actions" in browser.details.told.text()
+
+
+def test_the_age_of_a_checkpoint_goes_on(
+    trained: Path, browser: CheckpointBrowser, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place(trained, browser)
+    browser.show()
+    qtbot.waitUntil(lambda: bool(browser.cards), timeout=HANG)
+    card = browser.cards[0]
+    assert browser._ageing.isActive()
+    monkeypatch.setattr(time, "time", lambda: card.entry.created_at + 2 * 3600 + 60)
+    browser._ageing.timeout.emit()
+    assert "2 h ago" in card._facts.text()

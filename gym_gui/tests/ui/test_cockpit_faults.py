@@ -65,7 +65,7 @@ def status(cockpit: CockpitApp) -> str:
 # ---- the daemon ------------------------------------------------------------------------------------------------------
 
 
-def test_a_killed_daemon_is_told_and_everything_goes_on_when_it_is_back(
+def test_a_killed_daemon_is_shown_and_everything_goes_on_when_it_is_back(
     open_whole: OpenWhole, daemon: DaemonProcess, qtbot: QtBot, tmp_path: Path
 ) -> None:
     cockpit, gate = open_whole(daemon), tmp_path / "gate"
@@ -94,7 +94,7 @@ def test_a_killed_daemon_is_told_and_everything_goes_on_when_it_is_back(
     qtbot.waitUntil(form.bar.launch_button.isEnabled, timeout=HANG)
 
 
-def test_a_daemon_that_hangs_is_told_and_taken_back_when_it_answers(
+def test_a_daemon_that_hangs_is_shown_and_taken_back_when_it_answers(
     open_whole: OpenWhole, daemon: DaemonProcess, qtbot: QtBot
 ) -> None:
     cockpit = open_whole(daemon)
@@ -157,7 +157,7 @@ def _width_fits(window: QWidget, width: int) -> bool:
 
 
 @pytest.mark.parametrize("how", ["crash", "exit", "kill_self", "scribble", "beyond_measure"])
-def test_a_worker_that_misbehaves_is_told_where_it_is_looked_at(
+def test_a_worker_that_misbehaves_is_shown_where_it_is_looked_at(
     open_whole: OpenWhole, daemon: DaemonProcess, qtbot: QtBot, how: str
 ) -> None:
     cockpit = open_whole(daemon)
@@ -173,7 +173,7 @@ def test_a_worker_that_misbehaves_is_told_where_it_is_looked_at(
         assert headline.sentence.property("role") == "error"
     if how == "crash":
         drawer = part(cockpit, LogDrawer)
-        qtbot.waitUntil(lambda: "as it was told to" in drawer.view.toPlainText(), timeout=HANG)
+        qtbot.waitUntil(lambda: "as it was asked to" in drawer.view.toPlainText(), timeout=HANG)
 
 
 def test_a_run_deleted_under_ones_eyes_leaves_an_empty_stage(

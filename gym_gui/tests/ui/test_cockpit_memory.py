@@ -46,10 +46,21 @@ KNOWN = {
     "checkpoints.episodes": 5,
     "checkpoints.filter": "x",
     "run-tabs.front": "tensorboard",
+    "stage.own-view": False,
     "live.minimal-stream": True,
+    "play.game": {
+        "env_id": "FrozenLake-v1",
+        "seed": 7,
+        "session": {"speed": "2"},
+        "settings": {"FrozenLake-v1": {"slippery": False}},
+    },
+    "play.keys": {"FrozenLake-v1": {"a": 0, "left": None}},
+    "play.view": "grid",
     "log.wrap": False,
     "metrics.options": {"smoothing": 3, "x": "time", "together": True, "log_x": True, "log_y": True},
     "metrics.export_folder": "/nowhere",
+    "replay.export_folder": "/nowhere",
+    "replay.inspector": "mind",
     "runs.columns": {"order": ["name"], "hidden": ["seed"], "widths": {"name": 90}},
     "runs.sort": {"column": "name", "descending": False},
     "runs.filter": {"text": "x", "kinds": ["live"]},
@@ -87,7 +98,7 @@ def _names_in_the_code() -> set[str]:
     for file in Path(gym_gui.ui.__file__).parent.rglob("*.py"):
         text = file.read_text()
         constants = dict(re.findall(r'^\s*(_\w+) = "([\w.-]+)"$', text, re.MULTILINE))
-        for asked in re.findall(r'references\.get\(\s*("[\w.-]+"|(?:self\.)?_[A-Z]+)', text):
+        for asked in re.findall(r'references\.get\(\s*("[\w.-]+"|(?:self\.)?_[A-Z_]+)', text):
             name = asked.removeprefix("self.")
             found.add(name.strip('"') if name.startswith('"') else constants[name])
     return found

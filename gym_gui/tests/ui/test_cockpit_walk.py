@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pytest
 from PyQt6.QtCore import QEvent, QObject, QPoint, Qt
-from PyQt6.QtWidgets import QAbstractItemView, QApplication, QPushButton, QScrollArea, QToolButton, QWidget
+from PyQt6.QtWidgets import QAbstractItemView, QApplication, QPushButton, QScrollArea, QWidget
 from pytestqt.qtbot import QtBot
 
 from gym_gui.tests.support.cleanrl_runs import children_of, cleanrl_daemon, submit_ppo
@@ -117,10 +117,9 @@ class User:
     def runs(self) -> RunsPanel:
         return self.part("runs", RunsPanel)
 
-    def run_button(self, action: str) -> QToolButton:
+    def run_button(self, action: str) -> QPushButton:
         """A button over the list of runs."""
-        wanted = self.window.cockpit.commands.action(f"run-{action}")
-        return next(one for one in self.runs.findChildren(QToolButton) if one.defaultAction() is wanted)
+        return self.runs.buttons.buttons[f"run-{action}"]
 
     def click_run(self, run_id: str, modifiers: Qt.KeyboardModifier | None = None) -> None:
         rows = self.runs.list
@@ -171,6 +170,8 @@ def trained(training: DaemonProcess) -> str:
 def user(training: DaemonProcess, make_cockpit: MakeCockpit, qtbot: QtBot, qapp: QApplication) -> Iterator[User]:
     """In front of a cockpit that was never opened before."""
     (training.paths.root / "cockpit.json").unlink(missing_ok=True)
+    interval = qapp.keyboardInputInterval()
+    qapp.setKeyboardInputInterval(HANG)  # letters typed on a busy machine are still one word
     windows = Windows(qapp)
     cockpit = make_cockpit(training, None)
     unexpected: list[object] = []
@@ -181,8 +182,12 @@ def user(training: DaemonProcess, make_cockpit: MakeCockpit, qtbot: QtBot, qapp:
     user = User(cockpit, qtbot)
     assert cockpit.first_steps is not None
     user.click(cockpit.first_steps.welcome.later)
+    user.see(lambda: user.dock.workers.count() > 0)
+    assert user.dock.form is None, "training widgets wait until they are asked for"
+    user.click(user.dock.empty.button)
     yield user
     qapp.removeEventFilter(windows)
+    qapp.setKeyboardInputInterval(interval)
     assert unexpected == []
     assert windows.shown == ["MainWindow"]
 
@@ -371,7 +376,7 @@ def test_closing_the_window_ends_what_it_began_and_nothing_else(
     begun = [one for child in children_of(os.getpid()) if child.pid != training.process.pid for one in family(child)]
     assert len(begun) >= 2, "the evaluation and the TensorBoard server"
     user.cockpit.close()
-    wait_for("both to end", lambda: not [one for one in begun if one.is_alive()], timeout=10)
+    wait_for("both to end", lambda: not [one for one in begun if one.is_alive()])
     before = training.client.run(going).last_step
     wait_for("the run to go on", lambda: training.client.run(going).last_step > before)
     training.client.cancel(going, "the test is over")

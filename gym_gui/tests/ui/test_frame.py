@@ -15,6 +15,7 @@ from pytestqt.qtbot import QtBot
 
 from gym_gui.tests.support.daemon_process import DaemonProcess
 from gym_gui.tests.ui.conftest import MakeCockpit
+from gym_gui.ui.bridge import ConnectionState
 from gym_gui.ui.commands import Command
 from gym_gui.ui.parts import Part, Place
 from gym_gui.ui.preferences import FILE_NAME, Preferences
@@ -51,6 +52,26 @@ def test_the_layout_is_as_it_was_left(make_cockpit: MakeCockpit) -> None:
     assert second.themes.theme.name == "light"
     second.window.reset_layout()
     assert not second.window.docks["log"].isHidden()
+
+
+def test_markup_in_the_name_of_a_run_or_a_tag_is_text(make_cockpit: MakeCockpit) -> None:
+    """A label that guessed would load a picture from wherever a name says."""
+    cockpit = make_cockpit(parts=parts("<img src='x'>"))
+    (label,) = [one for one in cockpit.window.findChildren(QLabel) if one.text() == "<img src='x'>"]
+    later, ours = QLabel("<b>a name</b>", cockpit.window), QLabel("<b>ours</b>", cockpit.window)
+    ours.setProperty("rich", True)
+    for one in (later, ours):
+        one.show()
+    cockpit.themes.toggle()
+    formats = [one.textFormat() for one in (label, later, ours)]
+    assert formats == [Qt.TextFormat.PlainText, Qt.TextFormat.PlainText, Qt.TextFormat.RichText]
+
+
+def test_what_the_cockpit_remembers_is_private(tmp_path: Path) -> None:
+    preferences = Preferences(tmp_path / FILE_NAME)
+    preferences.put("presets", {"mine": 1})
+    preferences.save()
+    assert (tmp_path / FILE_NAME).stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", '{"window.state": "!!", "window.geometry": 7, "theme": 3}'])
@@ -158,7 +179,7 @@ def test_segments_say_a_new_choice_once(qtbot: QtBot) -> None:
     assert said == ["agent"] and segments.choice == "agent"
 
 
-def test_the_status_line_tells_the_daemon_and_what_it_has(
+def test_the_status_line_shows_the_daemon_and_what_it_has(
     make_cockpit: MakeCockpit, daemon: DaemonProcess, qtbot: QtBot
 ) -> None:
     cockpit = make_cockpit(daemon)
@@ -168,6 +189,18 @@ def test_the_status_line_tells_the_daemon_and_what_it_has(
     daemon.kill()
     qtbot.waitUntil(lambda: line._machine.text() == "", timeout=HANG)
     assert line._connection.text().startswith("○")
+
+
+def test_a_daemon_that_was_stopped_can_be_started_from_the_status_line(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    line = make_cockpit().window.status_line
+    line.show_connection(ConnectionState(False, "the trainer daemon left"))
+    assert not line.start.isVisible()
+    line.show_connection(ConnectionState(False, "the trainer daemon was stopped", stopped=True))
+    assert line.start.isVisible() and "was stopped" in line._connection.text()
+    with qtbot.waitSignal(line.start_wanted):
+        qtbot.mouseClick(line.start, Qt.MouseButton.LeftButton)
+    line.show_connection(ConnectionState(True, "connected"))
+    assert not line.start.isVisible()
 
 
 def test_a_dock_in_a_tab_says_its_name_once_and_a_floating_one_has_its_title_back(
@@ -185,23 +218,15 @@ def test_a_dock_in_a_tab_says_its_name_once_and_a_floating_one_has_its_title_bac
 
 def test_no_tab_bar_is_left_over_when_the_layout_is_reset(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
     window = make_cockpit(parts=None).window
+    window.resize(1280, 800)
 
     def shown() -> list[list[str]]:
         bars = window.findChildren(QTabBar, options=Qt.FindChildOption.FindDirectChildrenOnly)
         return sorted([bar.tabText(i) for i in range(bar.count())] for bar in bars if bar.isVisible())
 
-    expected = [["Metrics", "Run", "Capacity", "Doctor"], ["Runs", "Log"]]
+    expected = [["Metrics", "Run", "Capacity", "Doctor"], ["Runs", "Log", "Episodes"]]
     qtbot.waitUntil(lambda: shown() == expected)
-    window.reset_layout()
-    qtbot.waitUntil(lambda: shown() == expected)
-
-
-def test_a_notice_does_not_lie_over_the_docks_beside_the_stage(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
-    window = make_cockpit(parts=None).window
+    window.reset_layout()  # which makes it as small as the screen of tests
+    qtbot.waitUntil(lambda: shown() == [["Runs", "Log", "Episodes", "Metrics", "Run", "Capacity", "Doctor"]])
     window.resize(1280, 800)
-    window.cockpit.notify(Notice("a run was submitted", "good"))
-    snackbar, train = window._snackbar, window.docks["train"]
-    stage = window.centralWidget()
-    assert stage is not None
-    qtbot.waitUntil(lambda: stage.width() > 380 and snackbar.isVisible())
-    assert not snackbar.geometry().intersects(train.geometry())
+    qtbot.waitUntil(lambda: shown() == expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from PyQt6.QtCore import Qt, QUrl
 from PyQt6.QtGui import QColor
 from pytestqt.qtbot import QtBot
 
+from gym_gui.services.trainer.client import TrainerClient
 from gym_gui.tests.support.daemon_process import DaemonProcess
 from gym_gui.tests.ui.conftest import MakeCockpit
 from gym_gui.tests.ui.test_run_rows import made
@@ -133,7 +135,7 @@ def test_a_long_log_is_shown_portion_by_portion(
     qtbot.waitUntil(lambda: not view._timer.isActive(), timeout=HANG)
 
 
-def test_who_scrolls_up_reads_in_peace_until_following_again(view: LogView, qtbot: QtBot) -> None:
+def test_scrolling_up_holds_the_view_until_following_again(view: LogView, qtbot: QtBot) -> None:
     view.append_lines(lines(0, 90))
     qtbot.waitUntil(lambda: view.toPlainText().endswith("line 89"), timeout=HANG)
     view._bar.setValue(0)
@@ -264,7 +266,7 @@ def test_a_log_that_is_too_long_says_so_with_its_file(
 
 
 def test_the_log_goes_on_after_the_daemon_was_away_and_doubles_nothing(
-    make_cockpit: MakeCockpit, daemon: DaemonProcess, qtbot: QtBot, tmp_path: Path
+    make_cockpit: MakeCockpit, daemon: DaemonProcess, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make_cockpit(daemon, PARTS)
     drawer = drawer_of(app)
@@ -275,9 +277,8 @@ def test_the_log_goes_on_after_the_daemon_was_away_and_doubles_nothing(
     qtbot.waitUntil(lambda: "before" in shown(drawer), timeout=HANG)
     daemon.kill()
     qtbot.waitUntil(drawer.away.isVisible, timeout=HANG)
-    assert drawer._feed is not None
-    tries: dict[int, object] = {}
-    qtbot.waitUntil(lambda: _another_try(drawer, tries), timeout=HANG)
+    tries = _tries_of(drawer, monkeypatch)
+    qtbot.waitUntil(lambda: len(tries) >= 3, timeout=HANG)
     assert "before" in shown(drawer)
     daemon.start()
     with (daemon.paths.run_logs(run_id) / "stderr.log").open("a") as log:
@@ -288,11 +289,19 @@ def test_the_log_goes_on_after_the_daemon_was_away_and_doubles_nothing(
     daemon.wait_over(run_id)
 
 
-def _another_try(drawer: LogDrawer, tries: dict[int, object]) -> bool:
-    """Whether the daemon was looked for three times; those that were seen are kept, so that no id comes twice."""
-    assert drawer._feed is not None
-    tries[id(drawer._feed._client)] = drawer._feed._client
-    return len(tries) > 3
+def _tries_of(drawer: LogDrawer, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """When the feed of the drawer looks for the daemon, from now on."""
+    feed = drawer._feed
+    assert feed is not None
+    connect = feed._connect
+    tries: list[float] = []
+
+    def note() -> TrainerClient:
+        tries.append(time.monotonic())
+        return connect()
+
+    monkeypatch.setattr(feed, "_connect", note)
+    return tries
 
 
 def test_the_search_is_reached_and_used_by_keyboard(

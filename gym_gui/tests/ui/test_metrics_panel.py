@@ -153,7 +153,7 @@ def test_a_colour_stays_with_its_run_while_it_is_shown(make_cockpit: MakeCockpit
     assert store.colour_number("c") == 2 and store.colour_number("d") == 0
 
 
-def test_a_run_that_is_not_there_is_told_in_a_sentence(
+def test_a_run_that_is_not_there_is_shown_in_a_sentence(
     make_cockpit: MakeCockpit, daemon: DaemonProcess, qtbot: QtBot
 ) -> None:
     cockpit = make_cockpit(daemon)
@@ -331,7 +331,7 @@ def test_plots_are_saved_as_pictures_and_all_points_as_a_table(
     assert [int(row["step"]) for row in rows if row["tag"] == RETURN] == list(range(1, 26))
 
 
-def test_what_cannot_be_saved_is_told_and_nothing_breaks(
+def test_what_cannot_be_saved_is_shown_and_nothing_breaks(
     make_cockpit: MakeCockpit, daemon: DaemonProcess, qtbot: QtBot, tmp_path: Path
 ) -> None:
     run_id = daemon.submit(total_timesteps=5)

@@ -19,7 +19,7 @@ from PyQt6.QtGui import QMouseEvent
 from PyQt6.QtWidgets import QApplication, QScrollArea
 from pytestqt.qtbot import QtBot
 
-from gym_gui.ui.plots.aggregate import aggregate, seed_group, seed_of
+from gym_gui.ui.plots.aggregate import aggregate, seed_group
 from gym_gui.ui.plots.axis_text import seconds_text, steps_text
 from gym_gui.ui.plots.curve_plot import CurvePlot
 from gym_gui.ui.plots.decimate import BLOCK, BlockExtremes, decimate
@@ -227,7 +227,6 @@ def test_only_runs_that_differ_in_nothing_but_the_seed_are_one_experiment() -> N
     assert first == seed_group("b", config(algo="ppo", seed=2, extras={"algo_params": {"seed": 2}}))
     assert first != seed_group("c", config(algo="dqn", seed=1, extras={"algo_params": {"seed": 1}}))
     assert seed_group("d", "not json") != seed_group("e", "not json")
-    assert seed_of(config(seed=7)) == 7 and seed_of("[]") is None
 
 
 # ---- rows --------------------------------------------------------------------------------------------------------
@@ -296,7 +295,7 @@ def test_what_has_no_logarithm_is_a_gap() -> None:
     assert np.isnan(drawing.y[:2]).all() and drawing.y[2:].tolist() == [1, 2]
 
 
-def test_the_cursor_tells_the_nearest_point_and_nothing_beyond_the_ends() -> None:
+def test_the_cursor_shows_the_nearest_point_and_nothing_beyond_the_ends() -> None:
     one = curve(filled(np.array([1.0, 2.0, np.nan, 4.0]), np.array([10.0, 20, 30, 40])))
     assert value_at(one, RETURN, 13, PlotOptions()) == 1 and value_at(one, RETURN, 18, PlotOptions()) == 2
     assert value_at(one, RETURN, 30, PlotOptions()) is None and value_at(one, RETURN, 41, PlotOptions()) is None
@@ -357,7 +356,7 @@ def drawn_points(plot: CurvePlot, key: str = "curve") -> tuple[Floats, Floats]:
     return line.xData, line.yData
 
 
-def test_a_plot_is_drawn_anew_only_when_something_is_new(plot: CurvePlot) -> None:
+def test_a_plot_is_redrawn_only_when_something_is_new(plot: CurvePlot) -> None:
     metrics = filled(np.arange(100.0))
     plot.set_curves([curve(metrics)])
     assert plot.refresh() and not plot.refresh()
@@ -398,7 +397,7 @@ def test_a_view_that_was_not_zoomed_follows_the_curve(plot: CurvePlot, qtbot: Qt
     assert plot.getViewBox().viewRange()[0][1] >= 1000
 
 
-def test_gaps_and_logarithmic_axes_draw_without_a_word_of_complaint(plot: CurvePlot, qtbot: QtBot) -> None:
+def test_gaps_and_logarithmic_axes_draw_without_a_warning(plot: CurvePlot, qtbot: QtBot) -> None:
     values = np.array([-1.0, np.nan, 5.0, 50.0, np.nan, 500.0])
     plot.set_curves(
         [curve(filled(values), filled(values + 1), key="seeds"), curve(filled(values), key="one", colour=1)]

@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
+from gym_gui.services.run_labels import labels_in
 from gym_gui.ui.models.run_order import RunOrder, View
 from gym_gui.ui.models.run_rows import BUCKETS, COLUMN_NUMBERS, COLUMNS, RunRow, bucket
-from gym_gui.ui.models.run_rules import NOTHING_SELECTED, applicable, why_not
-from gym_gui.ui.models.waiting_line import in_line, waiting_line
+from gym_gui.ui.models.run_rules import NOTHING_SELECTED, Known, applicable, why_not
+from gym_gui.ui.models.waiting_line import in_line, places, waiting_line
 from mosaic_protocol.proto import trainer_pb2 as pb
 
 
 def made(number: int, **fields: Any) -> pb.Run:
-    """A run like the daemon tells of it."""
+    """A run as the daemon describes it."""
     config = fields.pop("config", {"metadata": {"worker": {"config": {"seed": number}}}})
     given: dict[str, Any] = {
         "run_id": f"{number:026d}",
@@ -27,6 +28,7 @@ def made(number: int, **fields: Any) -> pb.Run:
         "env_id": "CartPole-v1",
         "created_at": 1000.0 + number,
         "config_json": json.dumps(config),
+        "seed": labels_in(config).seed,
     }
     return pb.Run(**{**given, **fields})
 
@@ -74,7 +76,7 @@ def test_what_is_not_known_is_left_empty() -> None:
     assert [text(run, name) for name in ("seed", "steps", "return", "sps", "elapsed", "eta", "reserved")] == [""] * 7
 
 
-def test_steps_return_and_reservation_are_told() -> None:
+def test_steps_return_and_reservation_are_shown() -> None:
     run = made(7, last_step=1200, total_steps=50_000, headline={"mean_return": 212.44})
     run.reserved.CopyFrom(pb.Resources(cpus=2, memory_mb=2048))
     assert [text(run, name) for name in ("seed", "steps", "return", "reserved")] == [
@@ -176,7 +178,7 @@ def test_a_repeated_word_is_no_news() -> None:
 
 @pytest.mark.parametrize("grouping", ["", "algorithm"])
 @pytest.mark.parametrize("sort", ["created", "name", "steps", "return"])
-def test_change_by_change_the_list_becomes_what_it_would_be_made_anew(grouping: str, sort: str) -> None:
+def test_change_by_change_the_list_becomes_what_a_rebuild_would_give(grouping: str, sort: str) -> None:
     dice = random.Random(f"{grouping}{sort}")
     order = ordered([], grouping=grouping, sort=sort, buckets=frozenset({"live", "finished"}), collapsed={"c51"})
     mirror: list[Any] = []
@@ -243,8 +245,7 @@ def test_the_line_is_in_the_order_of_coming() -> None:
 def test_the_head_of_the_line_says_what_it_lacks_and_the_others_whom_they_wait_for() -> None:
     line = waiting_line(
         [queued(1, cpus=4, memory_mb=4096), queued(2)],
-        pb.Resources(cpus=8, memory_mb=8192),
-        pb.Resources(cpus=6, memory_mb=6144),
+        pb.Health(capacity=pb.Resources(cpus=8, memory_mb=8192), reserved=pb.Resources(cpus=6, memory_mb=6144)),
     )
     assert line[0].waits_for == "4 CPUs, 2 free; 4.0 GB of memory, 2.0 GB free"
     assert (line[0].wants, line[1].position) == ("4 CPUs, 4.0 GB", 2)
@@ -253,7 +254,23 @@ def test_the_head_of_the_line_says_what_it_lacks_and_the_others_whom_they_wait_f
 
 def test_a_run_whose_config_cannot_be_read_is_in_line_all_the_same() -> None:
     broken = made(1, state="INIT", config_json="{")
-    assert waiting_line([broken], pb.Resources(cpus=1), pb.Resources())[0].waits_for == "starts now"
+    assert waiting_line([broken], pb.Health(capacity=pb.Resources(cpus=1)))[0].waits_for == "starts now"
+
+
+def test_interactive_runs_wait_in_a_line_of_their_own() -> None:
+    sessions = [queued(2), queued(4)]
+    for run in sessions:
+        run.interactive = True
+    waiting = in_line([queued(1, cpus=4), *sessions, queued(3)])
+    health = pb.Health(capacity=pb.Resources(cpus=4), interactive_cpus=2, interactive_reserved=2)
+    assert [(one.name, one.position, one.waits_for) for one in waiting_line(waiting, health)] == [
+        ("run-2", 1, "1 CPU, 0 free"),
+        ("run-4", 2, "its turn: run-2 is before it"),
+        ("run-1", 1, "starts now"),
+        ("run-3", 2, "its turn: run-1 is before it"),
+    ]
+    numbers = places(waiting)
+    assert [numbers[run.run_id] for run in waiting] == [1, 1, 2, 2]
 
 
 # ---- rules -------------------------------------------------------------------------------------------------------
@@ -266,12 +283,15 @@ def test_a_run_whose_config_cannot_be_read_is_in_line_all_the_same() -> None:
         ("cancel", "EXEC", "stop", "", "it is stopping already"),
         ("cancel", "TERM", "stop", "failed", "it is over"),
         ("pause", "EXEC", "run", "", ""),
-        ("pause", "INIT", "run", "", "only a run that trains can pause"),
+        ("pause", "INIT", "run", "", ""),
+        ("pause", "HSHK", "run", "", ""),
+        ("pause", "RDY", "pause", "", "it is pausing"),
+        ("pause", "FAULT", "run", "", "it is ending"),
         ("pause", "EXEC", "pause", "", "it is pausing"),
         ("resume", "PAUSE", "pause", "", ""),
         ("resume", "EXEC", "run", "", "it is training"),
         ("resume", "TERM", "stop", "canceled", ""),
-        ("resume", "TERM", "run", "completed", "it completed; duplicate it to train anew"),
+        ("resume", "TERM", "run", "completed", "it completed; duplicate it to train again"),
         ("delete", "EXEC", "run", "", "it is not over; cancel it first"),
         ("delete", "TERM", "run", "completed", ""),
     ],
@@ -280,7 +300,7 @@ def test_an_action_is_offered_where_it_applies_and_says_why_elsewhere(
     action: str, state: str, desired: str, outcome: str, reason: str
 ) -> None:
     run = made(1, state=state, desired=desired, outcome=outcome)
-    said = why_not(action, [run])
+    said = why_not(action, [run], Known(cannot_go_on={run.run_id: ""}))
     assert reason in said and bool(said) == bool(reason)
 
 

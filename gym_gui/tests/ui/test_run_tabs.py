@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 from PyQt6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
+from gym_gui.services.trainer.client import TrainerClient
 from gym_gui.tests.ui.conftest import MakeCockpit
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.panels.run_tabs import RunTabs
@@ -31,6 +33,7 @@ class Page(QLabel):
 class Spec:
     name: str
     title: str
+    applies: Callable[[TrainerClient, str], bool] | None = None
 
     def make(self, cockpit: Cockpit, run_id: str) -> QWidget:
         return Page(self.name, run_id)

@@ -18,6 +18,7 @@ from gym_gui.tests.ui.conftest import MakeCockpit
 from gym_gui.tests.ui.test_run_rows import made
 from gym_gui.ui.app import CockpitApp
 from gym_gui.ui.models.run_rows import COLUMN_NUMBERS, COLUMNS, TICKING
+from gym_gui.ui.models.run_rules import ACTIONS
 from gym_gui.ui.panels.capacity_panel import CapacityPanel
 from gym_gui.ui.panels.runs_panel import RunsPanel
 from gym_gui.ui.parts import Part, Place
@@ -103,6 +104,7 @@ def test_queued_runs_know_their_place_also_after_one_left(
     capacity = app.window.docks["capacity"].widget()
     assert isinstance(capacity, CapacityPanel)
     qtbot.waitUntil(lambda: capacity.cpu.figure == "8 of 8" and capacity.queue.count() == 2, timeout=HANG)
+    assert capacity.sessions.figure == "0 of 4", "interactive runs have CPUs of their own"
     assert [capacity._waiting(number).waits_for for number in (0, 1)] == [
         "2 CPUs, 0 free",
         "its turn: first is before it",
@@ -198,9 +200,9 @@ def test_a_run_that_ended_early_cannot_go_on_without_its_workers_help_and_that_i
     run_id = daemon.submit(total_timesteps=9, misbehave="crash")
     qtbot.waitUntil(lambda: cell(panel, run_id, "status") == "failed", timeout=HANG)
     app.window.cockpit.selection.select([run_id])
-    command(app, "resume").trigger()
-    qtbot.waitUntil(lambda: bool(notices(app)), timeout=HANG)
-    assert "cannot go on: its worker 'toy' does not offer it" in notices(app)[0].text
+    resume = command(app, "resume")
+    qtbot.waitUntil(lambda: "its worker 'toy' was not found here" in resume.toolTip(), timeout=HANG)
+    assert not resume.isEnabled()
 
 
 def test_a_cancelled_run_goes_on_as_a_new_one_with_its_lineage(
@@ -216,11 +218,14 @@ def test_a_cancelled_run_goes_on_as_a_new_one_with_its_lineage(
     daemon.client.cancel(old)
     qtbot.waitUntil(lambda: cell(panel, old, "status") == "canceled", timeout=3 * HANG)
     selection.select([old])
-    command(app, "resume").trigger()
+    qtbot.waitUntil(command(app, "resume").isEnabled, timeout=HANG)
+    for _ in range(2):  # a double click makes one run
+        command(app, "resume").trigger()
     qtbot.waitUntil(lambda: selection.current not in (old, None), timeout=HANG)
     new = selection.current
     assert new is not None and json.loads(daemon.client.run(new).config_json)["metadata"]["parent"]["run_id"] == old
-    assert "goes on as a new run" in notices(app)[0].text
+    assert "ppo-cartpole-resumed goes on as a new run" in notices(app)[0].text
+    assert len(daemon.client.runs().runs) == 2
     daemon.client.cancel(new)
     daemon.wait_over(new, timeout=180)
 
@@ -271,21 +276,22 @@ def test_the_selection_is_shared_both_ways_with_the_current_run_first(make_cockp
     assert selection.ids == [f"{1:026d}", f"{0:026d}"]
 
 
-def test_the_selection_survives_filters_sorting_and_updates(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+def test_the_selection_survives_sorting_and_updates_and_loses_what_is_filtered_away(
+    make_cockpit: MakeCockpit, qtbot: QtBot
+) -> None:
     app = make_cockpit(parts=PARTS)
     panel, selection = filled(app), app.window.cockpit.selection
     chosen = [f"{3:026d}", f"{1:026d}"]
     selection.select(chosen)
     panel.list.sortByColumn(COLUMN_NUMBERS["name"], Qt.SortOrder.AscendingOrder)
     assert names(panel) == [f"run-{number}" for number in range(5)]
-    panel.filters.text.setText("run-4")
-    qtbot.waitUntil(lambda: names(panel) == ["run-4"], timeout=HANG)
-    assert selection.ids == chosen and selected(app) == []
-    panel.filters.clear()
     app.window.cockpit.runs.take([made(9, state="TERM", outcome="failed", name="a-new-one")])
     assert selection.ids == chosen and sorted(selected(app)) == sorted(chosen)
     app.window.cockpit.runs.take([made(1, deleted=True)])
     assert selection.ids == chosen[:1] == selected(app)
+    panel.filters.text.setText("run-4")
+    qtbot.waitUntil(lambda: names(panel) == ["run-4"], timeout=HANG)
+    assert selection.ids == [] == selected(app)
 
 
 def test_chips_and_words_narrow_the_list_and_an_empty_one_offers_the_way_back(
@@ -388,9 +394,7 @@ def test_duplicating_hands_over_the_settings_without_the_lineage(make_cockpit: M
     handed: list[dict[str, Any]] = []
     panel_of(app).actions_on_runs.duplicate_requested.connect(handed.append)
     command(app, "duplicate").trigger()
-    assert handed == [
-        {"run_name": "x", "metadata": {"worker": {"config": {"seed": 3, "extras": {"algo_params": {"gamma": 0.9}}}}}}
-    ]
+    assert handed == [{"run_name": "x", "metadata": {"worker": {"config": {"seed": 3, "params": {"gamma": 0.9}}}}}]
 
 
 def test_ids_are_copied_and_enter_opens(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
@@ -432,7 +436,7 @@ def test_the_first_agent_is_offered_once_somebody_answers(
 def test_the_context_menu_has_every_action(make_cockpit: MakeCockpit) -> None:
     panel = filled(make_cockpit(parts=PARTS))
     menu = panel.run_menu()
-    assert sum(not action.isSeparator() for action in menu.actions()) == 8
+    assert sum(not action.isSeparator() for action in menu.actions()) == len(ACTIONS)
     menu.deleteLater()
     columns = panel.list.columns.menu()
     assert sum(action.isCheckable() for action in columns.actions()) == len(COLUMNS)
@@ -483,6 +487,24 @@ def test_time_goes_on_in_the_rows_that_train_and_nowhere_else(make_cockpit: Make
     panel.table.tick(0, 100)
     row = panel.table.index_of(f"{9:026d}").row()
     assert touched == [(row, *TICKING)]
+
+
+def test_the_age_of_a_run_that_is_over_goes_on(
+    make_cockpit: MakeCockpit, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = make_cockpit(parts=PARTS)
+    panel = filled(app)
+    over = made(9, state="TERM", outcome="completed", created_at=time.time() - 30)
+    app.window.cockpit.runs.take([over])
+    row, created = panel.table.index_of(over.run_id).row(), COLUMN_NUMBERS["created"]
+    panel.table.tick(row, row)
+    touched: list[tuple[int, int]] = []
+    panel.table.dataChanged.connect(lambda a, b, *_: touched.append((a.row(), a.column())))
+    panel.table.tick(row, row)
+    monkeypatch.setattr(time, "time", lambda: over.created_at + 3 * 3600)
+    panel.table.tick(row, row)
+    assert touched[-1:] == [(row, created)]
+    assert panel.table.cell(panel.table.order.rows[over.run_id], created) == "3h ago"
 
 
 def test_a_narrow_panel_puts_its_tools_below_each_other(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:

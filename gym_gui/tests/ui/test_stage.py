@@ -13,11 +13,14 @@ from gym_gui.tests.ui.conftest import MakeCockpit
 from gym_gui.ui.app import CockpitApp
 from gym_gui.ui.commands import Command
 from gym_gui.ui.metrics_store import MOST_RUNS, MetricsStore
-from gym_gui.ui.models.run_rows import RunRow
+from gym_gui.ui.models.run_rows import COLUMN_NUMBERS, RunRow
 from gym_gui.ui.panels.key_numbers import description, key_numbers, situation
+from gym_gui.ui.panels.metrics_panel import MetricsPanel
+from gym_gui.ui.panels.runs_panel import RunsPanel
 from gym_gui.ui.panels.stage import Stage
 from gym_gui.ui.parts import Part, Place
 from gym_gui.ui.widgets.action_buttons import ActionButtons
+from mosaic_protocol.headline import RETURN_TAG
 from mosaic_protocol.proto import trainer_pb2 as pb
 
 HANG = 60_000
@@ -192,7 +195,7 @@ def test_each_situation_has_a_sentence() -> None:
     )
 
 
-def test_a_command_is_a_button_as_soon_as_it_exists_and_while_it_can_be_used(
+def test_a_command_is_a_button_as_soon_as_it_exists_and_greyed_with_the_reason_while_it_does_not_apply(
     make_cockpit: MakeCockpit, qtbot: QtBot
 ) -> None:
     commands = make_cockpit().window.cockpit.commands
@@ -204,4 +207,27 @@ def test_a_command_is_a_button_as_soon_as_it_exists_and_while_it_can_be_used(
     qtbot.mouseClick(buttons.buttons["first"], Qt.MouseButton.LeftButton)
     assert done == ["first"] and buttons.buttons["first"].toolTip() == "does it"
     commands.enable("first", False, "not now")
-    assert not buttons.buttons["first"].isVisible() and list(buttons.buttons) == ["first"]
+    first = buttons.buttons["first"]
+    assert first.isVisible() and not first.isEnabled() and first.toolTip() == "does it\nnot now"
+    assert list(buttons.buttons) == ["first"]
+
+
+def test_one_screen_has_one_return(make_cockpit: MakeCockpit, daemon: DaemonProcess, qtbot: QtBot) -> None:
+    """The stage, the list of runs and the plot of returns all show the mean of the last 100 episodes, and say so."""
+    run_id = daemon.submit(name="climb", total_timesteps=300)
+    daemon.wait_over(run_id)
+    cockpit = make_cockpit(daemon, parts=None)
+    window = cockpit.window
+    window.resize(1280, 800)
+    select(qtbot, cockpit, run_id)
+    stage, metrics = window.findChild(Stage), window.findChild(MetricsPanel)
+    runs = window.findChild(RunsPanel)
+    assert None not in (stage, metrics, runs)
+    table = runs.table
+    qtbot.waitUntil(lambda: stage.headline.numbers["mean_return"].text() == "250.5", timeout=HANG)
+    assert table.cell(table.order.rows[run_id], COLUMN_NUMBERS["return"]) == "250.5"
+    assert table.title("return") == "Mean return"
+    qtbot.waitUntil(lambda: metrics.grid.cards.get(RETURN_TAG) is not None, timeout=HANG)
+    card = metrics.grid.cards[RETURN_TAG]
+    qtbot.waitUntil(lambda: card.newest.text() == "last 100: 250.5", timeout=HANG)
+    assert not stage.headline.plot.card.newest.isVisible()

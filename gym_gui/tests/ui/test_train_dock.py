@@ -15,9 +15,12 @@ from gym_gui.tests.support.daemon_process import WORKERS, DaemonProcess, toy_con
 from gym_gui.tests.ui.conftest import MakeCockpit
 from gym_gui.ui.app import CockpitApp
 from gym_gui.ui.forms.schema_form import SchemaTrainForm
+from gym_gui.ui.forms.settings_of import Start, parts_of
 from gym_gui.ui.forms.train_form import TrainForm
 from gym_gui.ui.panels.train_dock import TrainDock
 from gym_gui.ui.parts import Part, Place
+from gym_gui.ui.play.desk import PlayDesk
+from gym_gui.ui.play.play_panel import PlayPanel
 
 HANG = 60_000
 OpenDock = Callable[..., tuple[CockpitApp, TrainDock]]
@@ -36,6 +39,7 @@ def open_dock(make_cockpit: MakeCockpit, qtbot: QtBot, monkeypatch: pytest.Monke
         if daemon is not None:
             qtbot.waitUntil(lambda: worker in dock.catalog.entries, timeout=HANG)
             dock.workers.choose(worker)
+            dock.show_page("train")
             if isinstance(dock.form, SchemaTrainForm):
                 qtbot.waitUntil(lambda: dock.form is not None and dock.form.waiting() == "", timeout=HANG)
         return cockpit, dock
@@ -54,16 +58,81 @@ def test_without_a_daemon_the_left_side_says_what_it_waits_for(open_dock: OpenDo
     assert "Waiting" in dock.empty.title.text() and dock.form is None
 
 
+Reopen = Callable[[DaemonProcess], TrainDock]
+
+
+@pytest.fixture
+def reopened(make_cockpit: MakeCockpit, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> Reopen:
+    """The left side of a cockpit as it opens, before anybody does anything."""
+    monkeypatch.setenv("MOSAIC_WORKER_PATH", str(WORKERS))
+
+    def make(daemon: DaemonProcess) -> TrainDock:
+        cockpit = make_cockpit(daemon, [Part("train", "Train", Place.LEFT, TrainDock)])
+        dock = cockpit.window.docks["train"].widget()
+        assert isinstance(dock, TrainDock)
+        qtbot.waitUntil(lambda: "toy" in dock.catalog.entries, timeout=HANG)
+        return dock
+
+    return make
+
+
+def press_set_up(dock: TrainDock) -> None:
+    dock.empty.button.click()
+
+
+def press_agent(dock: TrainDock) -> None:
+    dock.mode.buttons["agent"].click()
+
+
+def press_train_new(dock: TrainDock) -> None:
+    dock.what.buttons["train"].click()
+
+
+def take_a_worker(dock: TrainDock) -> None:
+    dock.workers.choose("toy")
+
+
+@pytest.mark.parametrize("ask", [press_set_up, press_agent, press_train_new, take_a_worker])
+def test_training_widgets_stay_away_until_a_person_asks_for_them(
+    reopened: Reopen, daemon: DaemonProcess, ask: Callable[[TrainDock], None]
+) -> None:
+    dock = reopened(daemon)
+    assert dock.form is None and dock.forms == {} and dock.empty.title.text() == "Train an agent"
+    assert dock.workers.isVisible() and dock.what.isVisible()
+    dock.setFocus()
+    assert dock.empty.button.hasFocus()
+    ask(dock)
+    assert dock.form is not None and dock.form.isVisible()
+    dock._cockpit.preferences.save()
+    assert reopened(daemon).form is not None, "it is remembered"
+
+
+def test_train_or_use_is_remembered_per_agent(reopened: Reopen, daemon: DaemonProcess) -> None:
+    dock = reopened(daemon)
+    dock.show_page("train")
+    dock.workers.choose("toy")
+    dock.what.choose("use")
+    assert dock.workers.isVisible(), "another agent can be taken from here"
+    dock.workers.choose("cleanrl")
+    assert dock.what.choice == "train" and dock.form is not None
+    dock.workers.choose("toy")
+    assert dock.what.choice == "use" and dock.pages.currentWidget() is dock.trained
+    dock.duplicate(toy_config(name="again"))
+    assert dock.what.choice == "train" and dock.pages.currentWidget() is dock.forms["toy"]
+
+
 def test_training_widgets_are_hidden_until_agent_mode(open_dock: OpenDock, daemon: DaemonProcess) -> None:
-    _, dock = open_dock(daemon)
+    cockpit, dock = open_dock(daemon)
     form = dock.form
     assert form is not None and form.isVisible()
+    panel = PlayPanel(cockpit.window.cockpit, PlayDesk(cockpit.window.cockpit, dock.queries, dock), dock.queries)
+    dock.set_play(panel)
     for mode in ("human", "hybrid"):
         dock.mode.choose(mode)
-        assert not form.isVisible() and dock.what.isHidden() and dock.empty.isVisible()
-        assert "play sessions" in dock.empty.text.text().lower()
-    dock.empty.button.click()
-    assert dock.mode.choice == "agent" and form.isVisible()
+        assert not form.isVisible() and dock.what.isHidden() and panel.isVisible() and panel.start.isVisible()
+        assert panel.sections["seat"].isVisible() == (mode == "hybrid")
+    dock.mode.choose("agent")
+    assert form.isVisible() and not panel.isVisible()
 
 
 def test_human_only_is_listed_in_human_mode(open_dock: OpenDock) -> None:
@@ -76,19 +145,24 @@ def test_human_only_is_listed_in_human_mode(open_dock: OpenDock) -> None:
 def test_every_worker_is_listed_with_its_readiness(open_dock: OpenDock, daemon: DaemonProcess) -> None:
     _, dock = open_dock(daemon)
     texts = [item.text() for row in range(dock.workers.count()) if (item := dock.workers.item(row))]
-    assert texts == ["CleanRL Worker\nready · analytics", "Toy Worker\nready · analytics"]
+    assert texts == [
+        "CleanRL Worker\nready · analytics",
+        "Play Worker\nready · telemetry",
+        "Spade BDI Worker\nready · telemetry",
+        "Toy Worker\nready · analytics",
+    ]
 
 
-def test_mode_worker_and_wish_are_remembered(open_dock: OpenDock, daemon: DaemonProcess, qtbot: QtBot) -> None:
+def test_mode_worker_and_wish_are_remembered(open_dock: OpenDock, daemon: DaemonProcess, reopened: Reopen) -> None:
     cockpit, dock = open_dock(daemon)
     dock.what.choose("use")
     cockpit.close()
-    _, again = open_dock(daemon, worker="toy")
+    again = reopened(daemon)
     assert again.what.choice == "use" and again._cockpit.preferences.get("train.worker", "") == "toy"
     assert again.pages.currentWidget() is again.trained
 
 
-def test_the_place_for_trained_policies_is_anothers_to_fill(open_dock: OpenDock, daemon: DaemonProcess) -> None:
+def test_the_place_for_trained_policies_is_filled_from_outside(open_dock: OpenDock, daemon: DaemonProcess) -> None:
     _, dock = open_dock(daemon)
     dock.set_use_trained(QLabel("checkpoints"))
     dock.show_page("use")
@@ -181,16 +255,24 @@ def test_duplicating_shows_the_run_in_its_workers_form(open_dock: OpenDock, daem
     assert notice is not None and "'gone'" in notice.text
 
 
-def test_a_checkpoint_is_handed_to_the_cleanrl_form(open_dock: OpenDock, daemon: DaemonProcess, qtbot: QtBot) -> None:
-    _, dock = open_dock(daemon)
+def test_a_checkpoint_is_handed_to_its_workers_form(open_dock: OpenDock, daemon: DaemonProcess) -> None:
+    cockpit, dock = open_dock(daemon)
     dock.show_page("use")
-    dock.set_checkpoint("some-run@best", "resume")
+    dock.set_checkpoint("some-run@best", "resume", worker="cleanrl")
     form = dock.form
-    assert form is not None and form.request().settings["extras"]["algo_params"]["resume"] == "some-run@best"
+    assert form is not None and parts_of(form.request().settings).start == Start("resume", "some-run@best")
     dock.set_checkpoint("/x/step-1", "warm_start", "sac_continuous_action", "Pendulum-v1")
-    settings = form.request().settings
-    assert (settings["algo"], settings["env_id"]) == ("sac_continuous_action", "Pendulum-v1")
-    assert settings["extras"]["algo_params"] == {"warm_start": "/x/step-1"}
+    found = parts_of(form.request().settings)
+    assert (found.own["algo"], found.own["env_id"]) == ("sac_continuous_action", "Pendulum-v1")
+    assert (found.start, found.params) == (Start("warm_start", "/x/step-1"), {})
+    for worker in ("toy", "gone"):
+        dock.set_checkpoint("/x/step-1", "resume", worker=worker)
+    texts = [one.text for one in (cockpit.window._snackbar.current, *cockpit.window._snackbar._waiting) if one]
+    assert texts == [
+        "Toy Worker cannot begin a run from a checkpoint this way",
+        "The worker 'gone' of that checkpoint is not installed",
+    ]
+    assert dock.form is form
 
 
 def test_the_daemon_may_go_and_come_back_without_costing_what_was_typed(

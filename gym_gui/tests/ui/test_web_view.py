@@ -22,13 +22,13 @@ assert "PyQt6.QtWebEngineCore" not in sys.modules
 """
 
 
-def test_root_is_told_instead_of_losing_the_whole_cockpit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_reads_the_reason_instead_of_losing_the_whole_cockpit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.delenv("QTWEBENGINE_DISABLE_SANDBOX", raising=False)
     assert "root" in web_view.why_not() and web_view.make_web_view() is None
 
 
-def test_without_webengine_the_way_to_get_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_webengine_the_way_to_get_it_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setitem(sys.modules, "PyQt6.QtWebEngineWidgets", None)
     assert web_view.INSTALL in web_view.why_not() and web_view.make_web_view() is None

@@ -1,4 +1,4 @@
-"""A labelled choice among a few names with titles, for places where a row of buttons would shout."""
+"""A labelled choice among a few names with titles, for places where a row of buttons would be too prominent."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 from PyQt6.QtCore import Qt, pyqtSignal
 from PyQt6.QtGui import QStandardItemModel
-from PyQt6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QWidget
+from PyQt6.QtWidgets import QHBoxLayout, QLabel, QWidget
 
 from gym_gui.ui.forms.field_editor import LABEL_WIDTH, RESET_WIDTH
 from gym_gui.ui.styling import let_shrink
+from gym_gui.ui.widgets.calm import CalmCombo
 
 
 class ChoiceRow(QWidget):
@@ -22,7 +23,7 @@ class ChoiceRow(QWidget):
         """`choices`: (name, title, tooltip); the first one is chosen."""
         super().__init__(parent)
         self._helps = {name: tooltip for name, _, tooltip in choices}
-        self.combo = QComboBox()
+        self.combo = CalmCombo()
         self.combo.setAccessibleName(title)
         let_shrink(self.combo)
         for row, (name, shown, tooltip) in enumerate(choices):

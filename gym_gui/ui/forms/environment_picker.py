@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from PyQt6.QtCore import Qt, pyqtSignal
-from PyQt6.QtWidgets import QApplication, QComboBox, QCompleter, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PyQt6.QtWidgets import QComboBox, QCompleter, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from gym_gui.services.worker_queries import EnvironmentFamily
+from gym_gui.ui.clipboard import copy_text
 from gym_gui.ui.forms.field_editor import LABEL_WIDTH, RESET_WIDTH
 from gym_gui.ui.styling import let_shrink, set_style_property, tell
+from gym_gui.ui.widgets.calm import CalmCombo
 
 _ALL = ""
 
 
 class EnvironmentPicker(QWidget):
-    """``changed()`` follows every edit. Anything may be typed: what the list does not know, the dry run judges."""
+    """``changed()`` follows every edit; ``extra_wanted(str)`` the wish to install the set that an environment needs.
+    Anything may be typed: what the list does not know, the dry run judges."""
 
     changed = pyqtSignal()
+    extra_wanted = pyqtSignal(str)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None, *, beside: int = RESET_WIDTH + 8) -> None:
+        """``beside``: room at the right, where fields below it have a button."""
         super().__init__(parent)
         self._families: list[EnvironmentFamily] = []
         self._refusal, self._needed = "", False
+        self._coming: frozenset[str] = frozenset()
         self._sources: tuple[str, ...] | None = None
-        self.family = QComboBox()
+        self.family = CalmCombo()
         self.family.setAccessibleName(self.tr("Family of environments"))
         self.family.setToolTip(self.tr("Show only environments of this family"))
         self.family.currentIndexChanged.connect(self._list_environments)
-        self.choice = QComboBox()
+        self.choice = CalmCombo()
         self.choice.setEditable(True)
         self.choice.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
         self.choice.setAccessibleName(self.tr("Environment"))
@@ -43,16 +49,25 @@ class EnvironmentPicker(QWidget):
         self.told = QLabel()
         self.told.setWordWrap(True)
         self.told.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.copy_button = QPushButton(self.tr("Copy the command"))
+        self.copy_button = QPushButton(self.tr("Copy"))
         self.copy_button.setToolTip(self.tr("Copy the command that installs what this environment needs"))
         self.copy_button.clicked.connect(self._copy)
+        self.install_button = QPushButton(self.tr("Install with the run"))
+        self.install_button.setToolTip(
+            self.tr("Tick the extras that this environment needs; Launch installs them first")
+        )
+        self.install_button.clicked.connect(self._want_extra)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(6)
-        layout.addLayout(_row(self.tr("Family"), self.family))
-        layout.addLayout(_row(self.tr("Environment"), self.choice))
+        layout.addLayout(_row(self.tr("Family"), self.family, beside))
+        layout.addLayout(_row(self.tr("Environment"), self.choice, beside))
         layout.addWidget(self.told)
-        layout.addWidget(self.copy_button, alignment=Qt.AlignmentFlag.AlignRight)
+        buttons = QHBoxLayout()
+        buttons.addStretch(1)
+        buttons.addWidget(self.install_button)
+        buttons.addWidget(self.copy_button)
+        layout.addLayout(buttons)
         self._tell("", "")
 
     @property
@@ -60,7 +75,13 @@ class EnvironmentPicker(QWidget):
         return self.choice.currentText().strip()
 
     def put(self, env_id: str) -> None:
+        self._write(env_id)
+
+    def _write(self, env_id: str) -> None:
         self.choice.setEditText(env_id)
+        line = self.choice.lineEdit()
+        if line is not None:
+            line.home(False)  # of a name that is too long the beginning is seen, not the end
 
     def offer(self, families: Sequence[EnvironmentFamily]) -> None:
         """The environments that there are; what stands in the picker stays."""
@@ -83,9 +104,16 @@ class EnvironmentPicker(QWidget):
         self._needed = needed
         self._judge()
 
+    def expect(self, sets: Iterable[str]) -> None:
+        """These sets of extras are installed before the run starts: what needs them is not missing."""
+        self._coming = frozenset(sets)
+        self._judge()
+
     def missing(self) -> str:
         """Why the chosen environment cannot be made here, "" when nothing is known against it."""
         family = self._family_of(self.env_id)
+        if family is not None and family.extra in self._coming:
+            return ""
         return f"{self.env_id} needs {family.name}, which is {family.advice}" if family and family.advice else ""
 
     def _suitable(self) -> list[EnvironmentFamily]:
@@ -115,7 +143,7 @@ class EnvironmentPicker(QWidget):
                     self.choice.addItem(env_id)
                     tip = f"{family.name}: {family.advice}" if family.advice else family.name
                     self.choice.setItemData(self.choice.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
-        self.choice.setEditText(typed)
+        self._write(typed)
         self.choice.blockSignals(False)
         self._judge()
 
@@ -129,17 +157,27 @@ class EnvironmentPicker(QWidget):
             self._tell(self.tr("Choose an environment."), "error")
         else:
             missing = self.missing()
-            self._tell(missing, "warning" if missing else "")
+            self._tell(missing or self._promised(), "warning" if missing else "muted")
+
+    def _promised(self) -> str:
+        family = self._family_of(self.env_id)
+        if family is None or not family.advice or family.extra not in self._coming:
+            return ""
+        return self.tr("{family} is installed before the run starts.").format(family=family.name)
+
+    def _want_extra(self) -> None:
+        family = self._family_of(self.env_id)
+        if family is not None and family.extra:
+            self.extra_wanted.emit(family.extra)
 
     def _tell(self, sentence: str, role: str) -> None:
         tell(self.told, sentence, role)
-        self.copy_button.setVisible("Install it with: " in sentence)
+        for button in (self.copy_button, self.install_button):
+            button.setVisible("Install it with: " in sentence)
         set_style_property(self.choice, "invalid", role == "error")
 
     def _copy(self) -> None:
-        clipboard = QApplication.clipboard()
-        if clipboard is not None:
-            clipboard.setText(self.told.text().partition("Install it with: ")[2])
+        copy_text(self.told.text().partition("Install it with: ")[2])
 
     def _edited(self, *_: object) -> None:
         self._refusal = ""
@@ -147,12 +185,12 @@ class EnvironmentPicker(QWidget):
         self.changed.emit()
 
 
-def _row(title: str, widget: QWidget) -> QHBoxLayout:
+def _row(title: str, widget: QWidget, beside: int) -> QHBoxLayout:
     label = QLabel(title)
     label.setFixedWidth(LABEL_WIDTH)
     label.setBuddy(widget)
     row = QHBoxLayout()
-    row.setContentsMargins(0, 0, RESET_WIDTH + 8, 0)
+    row.setContentsMargins(0, 0, beside, 0)
     row.setSpacing(8)
     row.addWidget(label)
     row.addWidget(widget, 1)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from PyQt6.QtCore import QEvent, QObject, Qt, pyqtSignal
-from PyQt6.QtGui import QWheelEvent
+from collections.abc import Sequence
+
+from PyQt6.QtCore import Qt, pyqtSignal
 from PyQt6.QtWidgets import (
     QCheckBox,
     QComboBox,
+    QCompleter,
     QGridLayout,
     QHBoxLayout,
     QLabel,
@@ -20,6 +22,7 @@ from gym_gui.ui.forms.field_spec import Entry, FieldError, FieldSpec
 from gym_gui.ui.icons import icon
 from gym_gui.ui.styling import let_shrink, set_style_property
 from gym_gui.ui.theme import Theme, Themes
+from gym_gui.ui.widgets.calm import CalmCombo
 
 LABEL_WIDTH = 118
 RESET_WIDTH = 26
@@ -44,7 +47,6 @@ class FieldEditor(QWidget):
         self.label.setMinimumWidth(LABEL_WIDTH)
         self.label.setMaximumWidth(LABEL_WIDTH)
         self.editor = self._make_editor()
-        self.editor.installEventFilter(self)
         self.label.setBuddy(self.editor)
         self.reset_button = QToolButton()
         self.reset_button.setAutoRaise(True)
@@ -115,10 +117,19 @@ class FieldEditor(QWidget):
         """What an empty field stands for."""
         if isinstance(self.editor, QLineEdit):
             self.editor.setPlaceholderText(text)
+            self._describe()  # a narrow form cuts it; the tooltip has the whole of it
 
     @property
     def why_not(self) -> str:
         return self._why_not
+
+    def suggest(self, words: Sequence[str]) -> None:
+        """Offer these while somebody types into a line; anything else may be typed all the same."""
+        if isinstance(self.editor, QLineEdit):
+            completer = QCompleter(list(words), self.editor)
+            completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
+            completer.setFilterMode(Qt.MatchFlag.MatchContains)
+            self.editor.setCompleter(completer)
 
     def _make_editor(self) -> QLineEdit | QComboBox | QCheckBox:
         if self.spec.kind == "bool":
@@ -127,7 +138,7 @@ class FieldEditor(QWidget):
             check.toggled.connect(self._edited)
             return check
         if self.spec.kind == "choice":
-            combo = QComboBox()
+            combo = CalmCombo()
             let_shrink(combo)
             combo.addItems([*([""] if self.spec.optional else []), *self.spec.choices])
             combo.setCurrentText(str(self.spec.start))
@@ -161,7 +172,8 @@ class FieldEditor(QWidget):
 
     def _describe(self) -> None:
         default = self.spec.start
-        shown = {True: self.tr("on"), False: self.tr("off"), "": self.tr("empty")}.get(default, default)
+        empty = (self.editor.placeholderText() if isinstance(self.editor, QLineEdit) else "") or self.tr("empty")
+        shown = {True: self.tr("on"), False: self.tr("off"), "": empty}.get(default, default)
         help_text = self.spec.help or self.spec.title
         default_line = self.tr("Default: {value}").format(value=shown)
         tip = "\n".join(filter(None, [help_text, self.spec.option, default_line, self._why_not]))
@@ -191,13 +203,6 @@ class FieldEditor(QWidget):
         self.error.setText(f"{self.spec.title} {sentence}" if sentence and not self._told else sentence)
         self.error.setVisible(bool(sentence))
         set_style_property(self.editor, "invalid", bool(sentence))
-
-    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
-        # Scrolling through a form must not change what it passes over.
-        if isinstance(event, QWheelEvent) and isinstance(watched, QComboBox):
-            event.ignore()
-            return True
-        return super().eventFilter(watched, event)
 
 
 def _put_unit(line: QLineEdit, unit: str) -> None:

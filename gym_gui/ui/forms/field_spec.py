@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from mosaic_protocol.settings_schema import shown_bound
+
 Kind: TypeAlias = Literal["int", "float", "bool", "text", "choice", "json"]
 Entry: TypeAlias = str | bool
 """What stands in an editor."""
@@ -64,6 +66,8 @@ class FieldSpec:
     default: Any = None
     help: str = ""
     choices: tuple[str, ...] = ()
+    meanings: tuple[Any, ...] = ()
+    """What each of the choices stands for, in their order, where that is not its text."""
     required: bool = False
     optional: bool = False
     unit: str = ""
@@ -86,6 +90,8 @@ class FieldSpec:
             return ""
         if self.kind == "json" and not isinstance(value, str):
             return json.dumps(value)
+        if self.kind == "choice" and value in self.meanings:
+            return self.choices[self.meanings.index(value)]  # 2.0 stands for the choice 2
         return str(value)
 
     def read(self, entry: Entry) -> Any:
@@ -111,16 +117,21 @@ class FieldSpec:
             return read_count(text)
         if self.kind == "float":
             return _read_number(text)
-        if self.kind == "choice" and text not in self.choices:
+        if self.kind == "choice":
+            return self._chosen(text)
+        return json_or_text(text) if self.kind == "json" else text
+
+    def _chosen(self, text: str) -> Any:
+        if text not in self.choices:
             raise FieldError(f"must be one of {', '.join(self.choices)}")
-        return _read_json(text) if self.kind == "json" else text
+        return self.meanings[self.choices.index(text)] if self.meanings else text
 
     def _bounded(self, value: Any) -> Any:
         if self.kind in ("int", "float"):
             if self.least is not None and value < self.least:
-                raise FieldError(f"must be at least {self.least:g}")
+                raise FieldError(f"must be at least {shown_bound(self.least)}")
             if self.most is not None and value > self.most:
-                raise FieldError(f"must be at most {self.most:,.0f}")
+                raise FieldError(f"must be at most {shown_bound(self.most)}")
         return value
 
 
@@ -145,7 +156,8 @@ def _read_number(text: str) -> float:
     return number
 
 
-def _read_json(text: str) -> Any:
+def json_or_text(text: str) -> Any:
+    """What stands there as JSON, else as the text that it is."""
     try:
         return json.loads(text)
     except ValueError:
@@ -164,16 +176,17 @@ def title_of(name: str) -> str:
 
 
 def unit_of(name: str) -> str:
-    """The unit that a name tells, "" when it tells none."""
+    """The unit that a name implies, "" for none."""
     return next((unit for ends, unit in _UNITS if name.endswith(ends)), "")
 
 
 def from_flag(flag: Mapping[str, Any]) -> FieldSpec:
-    """A field for a flag as ``--describe-flags`` tells it."""
+    """A field for a flag as ``--describe-flags`` describes it."""
     text = str(flag.get("type") or "str")
     found = _OPTIONAL.fullmatch(text)
     plain = next(filter(None, found.groups())) if found else text
-    choices = tuple(map(str, flag.get("choices") or ()))
+    meanings = tuple(one for one in flag.get("choices") or () if one is not None)
+    choices = tuple(map(str, meanings))
     kind: Kind = "choice" if choices else _KINDS.get(plain, "text")
     return FieldSpec(
         name=flag["name"],
@@ -182,6 +195,7 @@ def from_flag(flag: Mapping[str, Any]) -> FieldSpec:
         default=flag.get("default"),
         help=str(flag.get("help") or ""),
         choices=choices,
+        meanings=meanings,
         required=bool(flag.get("required")),
         optional=found is not None,
         unit=unit_of(flag["name"]) if kind in ("int", "float") else "",
@@ -205,10 +219,13 @@ def from_schema(schema: Mapping[str, Any]) -> list[FieldSpec]:
 
 def _property(name: str, part: Mapping[str, Any], required: bool) -> FieldSpec:
     kinds = part.get("type")
-    optional = isinstance(kinds, list) and "null" in kinds
-    kind_name = next((one for one in kinds if one != "null"), None) if isinstance(kinds, list) else kinds
     listed = part.get("enum")
-    choices = tuple(map(str, listed)) if isinstance(listed, list) else ()
+    optional = (isinstance(kinds, list) and "null" in kinds) or (isinstance(listed, list) and None in listed)
+    kind_name = next((one for one in kinds if one != "null"), None) if isinstance(kinds, list) else kinds
+    meanings = tuple(one for one in listed if one is not None) if isinstance(listed, list) else ()
+    choices = tuple(map(str, meanings))
+    if optional and kind_name == "boolean":  # a switch has no third position
+        choices, meanings = ("yes", "no"), (True, False)
     return FieldSpec(
         name=name,
         title=str(part.get("title") or title_of(name)),
@@ -216,6 +233,7 @@ def _property(name: str, part: Mapping[str, Any], required: bool) -> FieldSpec:
         default=part.get("default"),
         help=str(part.get("description") or ""),
         choices=choices,
+        meanings=meanings,
         required=required and "default" not in part,
         optional=optional,
         unit=str(part.get("x-unit") or unit_of(name)),

@@ -1,5 +1,5 @@
-"""Flags that have a place of their own in the CleanRL form: artifacts, hardware, tracking. What a script does not have
-is shown all the same, disabled, with the reason."""
+"""Flags of training scripts that have a place of their own in a form: artifacts, hardware, tracking. What a script does
+not have is shown all the same, disabled, with the reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gym_gui.ui.forms.field_spec import FieldSpec
 
 ARTIFACT_FLAGS = ("capture_video", "checkpoint_every", "checkpoint_keep")
 WANDB_FLAGS = ("track", "wandb_project_name", "wandb_entity")
-WANDB_EXTRAS = ("wandb_run_name", "wandb_use_vpn_proxy", "wandb_http_proxy", "wandb_https_proxy")
+WANDB_EXTRAS = ("wandb_run_name", "wandb_email", "wandb_use_vpn_proxy", "wandb_http_proxy", "wandb_https_proxy")
 """What the worker does for any script that can be tracked; no script has flags for it."""
 PLACED_FLAGS = frozenset(
     {*ARTIFACT_FLAGS, *WANDB_FLAGS, *WANDB_EXTRAS, "cuda", "env_id", "seed", "total_timesteps", "resume", "warm_start"}
@@ -32,6 +32,12 @@ def artifact_fields() -> list[FieldSpec]:
     return [
         FieldSpec("tensorboard", "TensorBoard", "bool", True, _tr("Write TensorBoard files, for the TensorBoard tab")),
         FieldSpec("capture_video", _tr("Video"), "bool", False, _tr("Record short clips of the agent as it learns")),
+        *checkpoint_fields(),
+    ]
+
+
+def checkpoint_fields() -> list[FieldSpec]:
+    return [
         FieldSpec("checkpoints", _tr("Checkpoints"), "bool", True, _tr("Write checkpoints to resume or start from")),
         FieldSpec(
             "checkpoint_every",
@@ -60,6 +66,7 @@ def wandb_fields() -> list[FieldSpec]:
         FieldSpec("wandb_project_name", _tr("Project"), help=_tr("The W&B project that the run belongs to")),
         FieldSpec("wandb_entity", _tr("Entity"), help=_tr("The team or user that owns the project"), optional=True),
         FieldSpec("wandb_run_name", _tr("W&B run name"), help=_tr("What W&B calls the run; empty: its run name")),
+        FieldSpec("wandb_email", _tr("E-mail"), help=_tr("The account that the run belongs to; kept with the run")),
         FieldSpec("wandb_use_vpn_proxy", _tr("Use proxy"), "bool", False, _tr("Reach W&B through a proxy (VPN)")),
         FieldSpec("wandb_http_proxy", _tr("HTTP proxy"), help=_tr("Empty: as in .env"), placeholder="http://host:port"),
         FieldSpec(

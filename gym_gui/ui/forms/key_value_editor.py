@@ -19,6 +19,8 @@ from PyQt6.QtWidgets import (
     QWidget,
 )
 
+from gym_gui.ui.forms.field_spec import json_or_text
+
 _ROW_HEIGHT, _MOST_ROWS = 30, 8
 
 
@@ -73,7 +75,7 @@ class KeyValueEditor(QWidget):
         self._edited()
 
     def values(self) -> dict[str, Any]:
-        return {name: _plain(text) for name, text in self.entries().items()}
+        return {name: json_or_text(text) for name, text in self.entries().items()}
 
     def problem(self) -> str:
         names = [name for name, _ in self._pairs()]
@@ -118,10 +120,3 @@ class KeyValueEditor(QWidget):
     def _fit(self) -> None:
         rows = min(max(self.table.rowCount(), 1), _MOST_ROWS)
         self.table.setFixedHeight((rows + 1) * _ROW_HEIGHT + 8)
-
-
-def _plain(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from PyQt6.QtCore import Qt, pyqtSignal
-from PyQt6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PyQt6.QtWidgets import QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from gym_gui.ui.icons import icon
 from gym_gui.ui.styling import tell
 from gym_gui.ui.theme import Theme, Themes
+from gym_gui.ui.widgets.steady_button import SteadyButton
 
 
 class LaunchBar(QFrame):
@@ -26,13 +27,13 @@ class LaunchBar(QFrame):
         self.reason = QLabel()
         self.reason.setWordWrap(True)
         self.reason.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.launch_button = QPushButton(self.tr("Launch"))
+        self.launch_button = SteadyButton(self.tr("Launch"))
         self.launch_button.setProperty("kind", "primary")
         self.launch_button.setAccessibleName(self.tr("Launch the run"))
         self.launch_button.clicked.connect(self.launch)
-        self.dry_run_button = QPushButton(self.tr("Dry run"))
+        self.dry_run_button = SteadyButton(self.tr("Dry run"))
         self.dry_run_button.setToolTip(
-            self.tr("Let the worker check everything without starting anything; its answer goes to the notes")
+            self.tr("Let the worker check everything without starting anything; its answer goes to the dry-run results")
         )
         self.dry_run_button.clicked.connect(self.dry_run)
         buttons = QHBoxLayout()
@@ -48,14 +49,19 @@ class LaunchBar(QFrame):
         themes.changed.connect(self._dress)
         self._dress(themes.theme)
 
-    def set_reason(self, sentence: str) -> None:
+    def set_reason(self, sentence: str, role: str = "warning") -> None:
         """Why nothing can be launched now; "" when it can."""
         self._why_not = sentence
-        self.launch_button.setEnabled(not sentence)
+        self.launch_button.set_usable(not sentence)
         self.launch_button.setToolTip(
-            sentence or self.tr("Submit the run to the trainer daemon; it starts as soon as there is room for it")
+            sentence or self.tr("Check the settings, then submit the run; it starts as soon as there is room for it")
         )
-        self.say(sentence, "warning")
+        self.say(sentence, role)
+
+    def set_busy(self, doing: str) -> None:
+        """What is under way, as the Launch button says it; "" when nothing is."""
+        self.launch_button.setText(doing or self.tr("Launch"))
+        self.dry_run_button.set_usable(not doing)
 
     def say(self, sentence: str, role: str) -> None:
         """Put a sentence over the buttons until the next change; role: muted, good, warning or error."""
@@ -70,4 +76,4 @@ class LaunchBar(QFrame):
         self.estimate.setVisible(bool(sentence))
 
     def _dress(self, theme: Theme) -> None:
-        self.launch_button.setIcon(icon("run", theme.colour("on_accent")))
+        self.launch_button.setIcon(icon("run", theme.colour("on_fill")))

@@ -37,10 +37,11 @@ def hardware_fields(*, gpu: bool) -> list[FieldSpec]:
 
 def note_fields() -> list[FieldSpec]:
     return [
-        FieldSpec(
-            "tags", _tr("Tags"), help=_tr("Short texts to find the run by"), placeholder=_tr("baseline, lr-study")
-        ),
+        FieldSpec("tags", _tr("Tags"), help=_tr("Short texts to find the run by"), placeholder=_tr("baseline, paper")),
+        FieldSpec("group", _tr("Group"), help=_tr("The experiment it is one of"), placeholder=_tr("lr-study")),
         FieldSpec("notes", _tr("Notes"), help=_tr("Free text that is kept with the run")),
+        FieldSpec("agent_id", _tr("Agent id"), help=_tr("Who learns: checkpoints are listed under this name")),
+        FieldSpec("worker_id", _tr("Worker id"), help=_tr("Which worker this is; travels with the run")),
     ]
 
 
@@ -54,7 +55,20 @@ def request_options(hardware: FieldGroup, remarks: FieldGroup) -> dict[str, Any]
         "max_wallclock_minutes": wanted["max_wallclock_minutes"],
         "notes": said["notes"] or "",
         "tags": split_tags(said["tags"] or ""),
+        "group": (said["group"] or "").strip(),
+        "agent_id": said["agent_id"] or "",
+        "worker_id": said["worker_id"] or "",
     }
+
+
+def checkpoint_artifacts(group: FieldGroup) -> dict[str, Any]:
+    """What the run config says of checkpoints; only what differs from its defaults."""
+    if group["checkpoints"].entry is False:
+        return {"checkpoints": {"enabled": False}}
+    values = group.values()
+    given = {"every_steps": values["checkpoint_every"], "keep_last": values["checkpoint_keep"]}
+    said = {name: value for name, value in given.items() if value is not None}
+    return {"checkpoints": said} if said else {}
 
 
 def split_tags(text: str) -> tuple[str, ...]:

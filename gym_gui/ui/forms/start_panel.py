@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from PyQt6.QtCore import pyqtSignal
@@ -11,34 +11,26 @@ from PyQt6.QtWidgets import QVBoxLayout, QWidget
 from gym_gui.ui.forms.choice_row import ChoiceRow
 from gym_gui.ui.forms.field_spec import FieldSpec
 from gym_gui.ui.forms.path_field import PathField
+from gym_gui.ui.forms.settings_of import START_MODES, Start
 from gym_gui.ui.theme import Themes
 
 SCRATCH = "scratch"
 
 
 class StartPanel(QWidget):
-    """``changed()`` follows every choice."""
+    """``changed()`` follows every choice. ``modes``: the ways besides scratch that the worker declares."""
 
     changed = pyqtSignal()
 
-    def __init__(self, themes: Themes, parent: QWidget | None = None) -> None:
+    def __init__(self, themes: Themes, parent: QWidget | None = None, *, modes: Collection[str] = START_MODES) -> None:
         super().__init__(parent)
-        self.kind = ChoiceRow(
-            self.tr("Begin from"),
-            [
-                (SCRATCH, self.tr("Scratch"), self.tr("Begin with random networks")),
-                (
-                    "warm_start",
-                    self.tr("Warm start"),
-                    self.tr("Begin with a checkpoint's networks; the rest is new"),
-                ),
-                (
-                    "resume",
-                    self.tr("Resume"),
-                    self.tr("Go on exactly where a checkpoint left off"),
-                ),
-            ],
-        )
+        tr = self.tr
+        choices = [
+            (SCRATCH, tr("Scratch"), tr("Begin with nothing learned yet")),
+            ("warm_start", tr("Warm start"), tr("Begin with what a checkpoint has learned; the rest is new")),
+            ("resume", tr("Resume"), tr("Go on exactly where a checkpoint left off")),
+        ]
+        self.kind = ChoiceRow(tr("Begin from"), [one for one in choices if one[0] in (SCRATCH, *modes)])
         self.kind.chosen.connect(self._edited)
         self.path = PathField(
             FieldSpec(
@@ -68,9 +60,11 @@ class StartPanel(QWidget):
         for name in ("warm_start", "resume"):
             self.kind.forbid(name, why_not.get(name, ""))
 
-    def params(self) -> dict[str, Any]:
+    def start(self) -> Start | None:
+        """The checkpoint to begin from, None for scratch or while none is named."""
         text = str(self.path.entry).strip()
-        return {self.kind.choice: text} if self.kind.choice != SCRATCH and text else {}
+        mode = next((mode for mode in START_MODES if mode == self.kind.choice), None)
+        return Start(mode, text) if mode is not None and text else None
 
     def problems(self) -> dict[str, str]:
         missing = self.kind.choice != SCRATCH and not str(self.path.entry).strip()

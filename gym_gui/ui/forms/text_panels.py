@@ -1,4 +1,4 @@
-"""Panels of text in a form: the command line of a run, notes with time stamps, documentation."""
+"""Panels of text in a form: the command line of a run, results of dry runs with time stamps, documentation."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import shlex
 from datetime import datetime
 from pathlib import Path
 
-from PyQt6.QtCore import QUrl
-from PyQt6.QtGui import QDesktopServices, QFontDatabase, QTextCursor
-from PyQt6.QtWidgets import QApplication, QHBoxLayout, QPlainTextEdit, QPushButton, QTextBrowser, QVBoxLayout, QWidget
+from PyQt6.QtCore import QUrl, pyqtSignal
+from PyQt6.QtGui import QFontDatabase, QTextCursor
+from PyQt6.QtWidgets import QHBoxLayout, QPlainTextEdit, QPushButton, QTextBrowser, QVBoxLayout, QWidget
 
+from gym_gui.ui.clipboard import copy_text
 from gym_gui.ui.theme import Theme, Themes
 
 _MOST_NOTES = 500
@@ -48,9 +49,7 @@ class CommandPreview(QWidget):
             self.text.setFixedHeight(rows * self.text.fontMetrics().lineSpacing() + 26)
 
     def copy(self) -> None:
-        clipboard = QApplication.clipboard()
-        if clipboard is not None:
-            clipboard.setText(self.command)
+        copy_text(self.command)
 
 
 class NotesPanel(QPlainTextEdit):
@@ -62,7 +61,7 @@ class NotesPanel(QPlainTextEdit):
         self.setTabChangesFocus(True)
         self.setMaximumBlockCount(_MOST_NOTES)
         self.setPlaceholderText(self.tr("What a dry run finds is written here."))
-        self.setAccessibleName(self.tr("Notes"))
+        self.setAccessibleName(self.tr("Dry-run results"))
         self.setToolTip(self.tr("Results of dry runs and submissions, with their times"))
         self.setFixedHeight(220)
 
@@ -78,17 +77,23 @@ class NotesPanel(QPlainTextEdit):
 
 
 class DocumentationPanel(QTextBrowser):
-    """A page of HTML in the colours of the theme."""
+    """A page of HTML in the colours of the theme. ``link_wanted(address)`` of a page on the web."""
+
+    link_wanted = pyqtSignal(str)
 
     def __init__(self, themes: Themes, folder: Path, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._folder, self._name = folder, ""
         self.setOpenLinks(False)
-        self.anchorClicked.connect(_open_outside)
+        self.anchorClicked.connect(self._follow)
         self.setAccessibleName(self.tr("Documentation of the algorithm"))
         self.setFixedHeight(340)
         self._theme = themes.theme
         themes.changed.connect(self._dress)
+
+    def _follow(self, address: QUrl) -> None:
+        if address.scheme() in ("http", "https"):
+            self.link_wanted.emit(address.toString())
 
     def show_page(self, name: str) -> None:
         """The page of an algorithm; one that has none says so."""
@@ -121,11 +126,6 @@ def _in_lines(command: str) -> str:
             lines.append([])
         lines[-1].append(word)
     return " \\\n    ".join(shlex.join(line) for line in lines) if len(command) > _SHORT else command
-
-
-def _open_outside(address: QUrl) -> None:
-    if address.scheme() in ("http", "https"):
-        QDesktopServices.openUrl(address)
 
 
 def _sheet(theme: Theme) -> str:

@@ -3,32 +3,33 @@ theme and the application."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from PyQt6.QtCore import Qt, QTimer, pyqtSignal
+from PyQt6.QtCore import QPoint, Qt, QTimer, pyqtSignal
 from PyQt6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
-from gym_gui.logging_config.log_constants import LOG_UI_MAINWINDOW_INVALID_CONFIG
-from gym_gui.logging_config.structured import log_event
-from gym_gui.services.run_request import RunRequest
-from gym_gui.services.trainer.client import TrainerClient
+from gym_gui.services.run_request import COPY, RunRequest, derived_name, fresh_name
+from gym_gui.services.session_controller import SessionController
+from gym_gui.services.start_point import placed
 from gym_gui.services.worker_queries import WorkerQueries
+from gym_gui.services.worker_tools import ToolError
 from gym_gui.ui.bridge import ConnectionState
 from gym_gui.ui.context import Cockpit
+from gym_gui.ui.forms.consent_panel import ConsentPanel
 from gym_gui.ui.forms.estimate import estimate
+from gym_gui.ui.forms.extras_panel import ExtrasPanel
 from gym_gui.ui.forms.field_editor import FieldEditor
 from gym_gui.ui.forms.launch_bar import LaunchBar
+from gym_gui.ui.forms.run_launch import RunLaunch
 from gym_gui.ui.forms.text_panels import NotesPanel
-from gym_gui.ui.widgets.snackbar import Notice
 from gym_gui.ui.workers.catalog import WorkerEntry
 from gym_gui.validations.config_problems import config_problems, refusal_by_field, told
-from gym_gui.validations.dry_run import DryRun, dry_run
+from gym_gui.validations.dry_run import DryRun
 from mosaic_protocol.proto import trainer_pb2 as pb
 
 ESTIMATE_MILLISECONDS = 1000
-_logger = logging.getLogger(__name__)
 
 
 class TrainForm(QWidget):
@@ -43,7 +44,14 @@ class TrainForm(QWidget):
     def __init__(self, cockpit: Cockpit, entry: WorkerEntry, queries: WorkerQueries) -> None:
         super().__init__()
         self.cockpit, self.entry, self.queries = cockpit, entry, queries
+        self._controller = SessionController(queries)
         self.notes_panel = NotesPanel()
+        self.extras = ExtrasPanel(cockpit, entry.type, queries) if entry.has_extras else None
+        """The worker's optional sets, for the subclass to place; None where it has none."""
+        self.consent = ConsentPanel()
+        self.consent.asking.connect(self._show_consent)
+        self.gpus: int | None = None
+        """How many the daemon has, None until it has said so."""
         self.bar = LaunchBar(cockpit.themes)
         self.bar.launch.connect(self.launch)
         self.bar.dry_run.connect(self.dry_run)
@@ -55,17 +63,24 @@ class TrainForm(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addWidget(self.area, 1)
+        layout.addWidget(self.consent)
         layout.addWidget(self.bar)
         self._busy = ""
+        self._launch = RunLaunch(self)
+        self._launch.accepted.connect(self.submitted)
         self._outcome: tuple[RunRequest, str, str] | None = None
-        """What came of the last dry run or submission of a request; told until another one stands in the form."""
+        """What came of the last dry run or submission of a request; shown until another one stands in the form."""
+        self._shown: RunRequest | None = None
         self._quiet = True
         """While the form fills itself, edits are not taken for a person's."""
         cockpit.bridge.connection_changed.connect(self._connection_changed)
+        cockpit.bridge.health_changed.connect(self._health_changed)
+        if self.extras is not None:
+            self.extras.changed.connect(self.refresh)
         self._speeds_changed = QTimer(self)
         self._speeds_changed.setSingleShot(True)
         self._speeds_changed.setInterval(ESTIMATE_MILLISECONDS)
-        self._speeds_changed.timeout.connect(self._show_estimate)
+        self._speeds_changed.timeout.connect(self._catch_up)
         cockpit.runs.changed.connect(self._runs_changed)
 
     # ---- for subclasses ------------------------------------------------------------------------------------------
@@ -75,6 +90,8 @@ class TrainForm(QWidget):
         self.area.setWidget(content)
         self._quiet = False
         self.put_state(self.cockpit.preferences.get(self.memory_key, {}))
+        if self.extras is not None:
+            self.extras.ask()
 
     def request(self) -> RunRequest:
         """What would be submitted as the form stands."""
@@ -85,7 +102,7 @@ class TrainForm(QWidget):
         raise NotImplementedError
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take back what :meth:`state` told; what is missing or damaged stands at its default."""
+        """Take back what :meth:`state` returned; what is missing or damaged stands at its default."""
         raise NotImplementedError
 
     def fill(self, config: Mapping[str, Any]) -> None:
@@ -107,17 +124,58 @@ class TrainForm(QWidget):
     def show_request(self, request: RunRequest, problems: Mapping[str, str]) -> None:
         """Called after every edit: previews and the like."""
 
+    def set_checkpoint(self, path: str, kind: str, algo: str = "", env_id: str = "") -> None:
+        """Begin from a checkpoint; kind: ``warm_start`` or ``resume``. With its algorithm and environment, if given.
+
+        Called for a worker that declares the capability.
+        """
+        raise NotImplementedError
+
+    def gpus_changed(self) -> None:
+        """Called when the number of the daemon's GPUs is known or changes."""
+
+    def bring_into_sight(self, widget: QWidget) -> None:
+        """Scroll to a part of the form, its beginning first where it is taller than the form."""
+        self.area.ensureWidgetVisible(widget, 0, 0)
+        content = self.area.widget()
+        bar = self.area.verticalScrollBar()
+        if content is not None and bar is not None:
+            bar.setValue(min(bar.value(), widget.mapTo(content, QPoint(0, 0)).y()))
+
+    def show_extras(self) -> None:
+        """Bring the extras into sight, where a form has room to do so."""
+
+    def extra_sets(self) -> dict[str, list[str]]:
+        """The sets of extras that the run needs, as its settings name them; the worker refuses a run without them."""
+        chosen = self.extras.chosen() if self.extras is not None else []
+        return {"requirements": chosen} if chosen else {}
+
     def place(self, config: dict[str, Any]) -> dict[str, Any]:
         """The last touch on a config, in a thread, before it is submitted. May raise; its text is shown."""
-        return config
+        try:
+            manifest = self.queries.manifest(self.entry.type)
+        except ToolError:  # the daemon has the worker and this program does not: the daemon judges what it gets
+            return config
+        return placed(config, manifest, self.queries.paths)
 
     def check(self, config: Mapping[str, Any]) -> DryRun:
-        """The dry run, in a thread."""
-        return dry_run(self.queries, self.entry.type, config)
+        """Everything that is looked at before a run starts, in a thread."""
+        found = self._controller.prepare_training(self.entry.type, "agent", config)
+        return DryRun(found.ok, found.text, found.asked, found.told)
 
     def titles(self) -> dict[str, str]:
         """What fields are called, for sentences about them."""
         return {}
+
+    def name_for(self, typed: object, usual: str) -> str:
+        """What the run will be called: as typed, or as usual, with a number where runs have that name already."""
+        return str(typed or "") or fresh_name(usual, self.cockpit.runs.has_name)
+
+    @property
+    def has_own_name(self) -> bool:
+        """Whether somebody typed what the run is to be called."""
+        editor = self.editor_of("run_name")
+        return editor is not None and bool(str(editor.entry))
 
     # ---- memory --------------------------------------------------------------------------------------------------
 
@@ -135,10 +193,11 @@ class TrainForm(QWidget):
         self.refresh()
 
     def fill_quietly(self, config: Mapping[str, Any]) -> None:
-        """:meth:`fill`, told of once at the end."""
+        """:meth:`fill` with a single refresh at its end."""
         self._quiet = True
         try:
             self.fill(config)
+            self._name_copy()
         finally:
             self._quiet = False
         self.refresh()
@@ -154,7 +213,8 @@ class TrainForm(QWidget):
         problems = self.problems(request)
         self.show_request(request, problems)
         self._show_estimate()
-        self.bar.set_reason(self._why_not(problems))
+        self._shown = request
+        self.bar.set_reason(self._why_not(problems), "muted" if self._busy else "warning")
         if self._outcome is not None and self._outcome[0] == request and not self.bar.why_not:
             self.bar.say(*self._outcome[1:])
 
@@ -170,9 +230,25 @@ class TrainForm(QWidget):
             return told(problems, self.titles())
         if not self.entry.ready:
             return self.entry.reason
+        if self.entry.away:
+            return self.entry.away
         if not self.cockpit.bridge.connection.connected:
             return self.tr("The trainer daemon is away; launching is possible again when it is back.")
-        return self.waiting()
+        return self._without_gpu() or self.waiting()
+
+    def _without_gpu(self) -> str:
+        """Why a worker that cannot do without a GPU cannot run here, "" when it can."""
+        if not self.entry.capabilities.gpu_required or self.gpus:
+            return ""
+        if self.gpus is None:
+            return self.tr("Not known yet: the daemon has not said whether there is a GPU.")
+        return self.tr("{worker} needs a GPU, and the daemon has none.").format(worker=self.entry.name)
+
+    def _health_changed(self, health: pb.Health) -> None:
+        if health.capacity.gpus != self.gpus:
+            self.gpus = health.capacity.gpus
+            self.gpus_changed()
+            self.refresh()
 
     def _connection_changed(self, state: ConnectionState) -> None:
         self.refresh()
@@ -182,17 +258,23 @@ class TrainForm(QWidget):
         if self.isVisible() and not self._speeds_changed.isActive():
             self._speeds_changed.start()
 
+    def _catch_up(self) -> None:
+        """Follow the runs: how fast they are, and which names are taken."""
+        if self.request() != self._shown:
+            self.refresh()
+        else:
+            self._show_estimate()
+
     def _show_estimate(self) -> None:
-        settings = self.request().settings
-        algo, env_id = str(settings.get("algo") or ""), str(settings.get("env_id") or "")
-        steps = self.steps_wanted()
-        found = estimate(self.cockpit.runs, algo, env_id, steps)
+        request, steps = self.request(), self.steps_wanted()
+        algo = str(request.settings.get("algo") or "")
+        found = estimate(self.cockpit.runs, request.settings, steps, request.worker_type)
         if found is not None:
             self.bar.set_estimate(found.sentence())
         else:
             known = bool(steps and algo)
-            unknown = self.tr("No estimate yet: {algo} has not run here before").format(algo=algo) if known else ""
-            self.bar.set_estimate(unknown)
+            unknown = self.tr("No estimate yet: this {algo} script has not run here before").format(algo=algo)
+            self.bar.set_estimate(unknown if known else "")
 
     def steps_wanted(self) -> int | None:
         steps = self.request().settings.get("total_timesteps")
@@ -201,73 +283,84 @@ class TrainForm(QWidget):
     # ---- doing ---------------------------------------------------------------------------------------------------
 
     def launch(self) -> None:
-        """Submit what stands in the form, unless something stands against it."""
+        """Launch what stands in the form, or say why that is not possible; a refusal is said beside its field.
+
+        While a launch is under way, and for a moment after it, another press does nothing: it was meant for the same
+        run.
+        """
+        if self.is_resting:
+            return
         if self.bar.why_not:
             self.bar.say(self.bar.why_not, "warning")
-            return
-        config = self.request().config()
-        self._begin_work(self.tr("Submitting…"))
-        submit = lambda client: self._submit(client, config)  # noqa: E731
-        self.cockpit.bridge.call(submit, self._accepted, self._refused, owner=self)
+        else:
+            self._launch.start()
 
-    def _submit(self, client: TrainerClient, config: dict[str, Any]) -> pb.Run:
-        return client.submit(self.place(config)).run
-
-    def _accepted(self, run: pb.Run) -> None:
-        self._end_work()
-        self.notes_panel.note(self.tr("submitted as {name} ({id})").format(name=run.name, id=run.run_id))
-        self.cockpit.runs.take([run])
-        self.cockpit.selection.select([run.run_id])
-        self.cockpit.notify(Notice(self.tr("{name} was submitted").format(name=run.name), "good"))
-        self.submitted.emit(run.run_id)
-
-    def _refused(self, sentence: str) -> None:
-        log_event(_logger, LOG_UI_MAINWINDOW_INVALID_CONFIG, worker=self.entry.type, reason=sentence)
-        self._end_work()
-        self.notes_panel.note(self.tr("not submitted: {why}").format(why=sentence))
-        self._tell_fields(refusal_by_field(sentence))
-        self._tell_outcome(sentence, "error")
+    @property
+    def is_resting(self) -> bool:
+        """Whether a press now is too close to the last launch to be meant for another run."""
+        return self._launch.is_resting
 
     def dry_run(self) -> None:
-        """Have the worker check what stands in the form; the answer goes to the notes."""
+        """Have the worker check what stands in the form; the answer goes to the dry-run results."""
+        if self._busy:
+            return
         problems = self.problems(self.request())
         if problems:
             self.bar.say(told(problems, self.titles()), "warning")
-            return
-        config = self.request().config()
-        self._begin_work(self.tr("Dry run: asking the worker…"))
-        self.bar.dry_run_button.setEnabled(False)
-        self.cockpit.bridge.in_background(
-            lambda: self.check(config),
-            self._checked,
-            lambda sentence: self._checked(DryRun(False, sentence)),
-            owner=self,
-        )
-
-    def _checked(self, found: DryRun) -> None:
-        self._end_work()
-        self.bar.dry_run_button.setEnabled(True)
-        self.notes_panel.note(f"{self.tr('dry run passed') if found.ok else self.tr('dry run refused')}: {found.text}")
-        if found.ok:
-            self._tell_outcome(self.tr("Dry run passed; see the notes."), "good")
         else:
-            self._tell_fields(refusal_by_field(found.text))
-            self._tell_outcome(found.text, "error")
+            self._launch.dry_run()
 
-    def _tell_fields(self, problems: Mapping[str, str]) -> None:
-        for field, sentence in problems.items():
+    def essence(self) -> RunRequest:
+        """What stands in the form, apart from a name that nobody typed: that one changes when others appear."""
+        editor = self.editor_of("run_name")
+        return replace(self.request(), run_name=str(editor.entry) if editor is not None else "")
+
+    def _show_consent(self, asking: bool) -> None:
+        """The question takes the place of the fields: a small window has no room for both."""
+        self.area.setVisible(not asking)
+
+    def tell_refusal(self, sentence: str) -> None:
+        """Say why nothing was started, beside the field that it is about."""
+        for field, reason in refusal_by_field(sentence).items():
             editor = self.editor_of(field) if field else None
             if editor is not None:
-                editor.tell(sentence)
+                editor.tell(reason)
+        self.tell_outcome(sentence, "error")
 
-    def _tell_outcome(self, sentence: str, role: str) -> None:
+    def show_notes(self) -> None:
+        """Bring the dry-run results into sight, where a form has room to do so."""
+
+    def _name_copy(self) -> None:
+        """The form repeats a run: a name that was chosen for that one says so, and is no other run's."""
+        editor = self.editor_of("run_name")
+        if editor is not None and self.cockpit.runs.has_name(str(editor.entry)):
+            editor.put(derived_name(str(editor.entry), COPY, self.cockpit.runs.has_name))
+
+    def renew_name(self) -> None:
+        """A name that a run has now is not offered for the next one."""
+        editor = self.editor_of("run_name")
+        if editor is not None and str(editor.entry):
+            editor.put(fresh_name(str(editor.entry), self.cockpit.runs.has_name))
+
+    def tell_outcome(self, sentence: str, role: str) -> None:
+        """Say what came of a launch or a dry run, until something else stands in the form."""
         self._outcome = (self.request(), sentence, role)
         self.bar.say(sentence, role)
 
-    def _begin_work(self, sentence: str) -> None:
+    def begin_work(self, doing: str, sentence: str) -> None:
+        """Allow no launch while something takes time; ``doing`` stands on the button."""
         self._busy, self._outcome = sentence, None
+        self.bar.set_busy(doing)
         self.refresh()
 
-    def _end_work(self) -> None:
+    def end_work(self) -> None:
         self._busy = ""
+        self.bar.set_busy("")
         self.refresh()
+
+    # ---- end -----------------------------------------------------------------------------------------------------
+
+    def close_panel(self) -> None:
+        """End what is under way: nobody waits for it any more."""
+        if self.extras is not None:
+            self.extras.cancel()

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import codecs
-import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import merge
+
+from mosaic_protocol.plain_text import clean_line
 
 MOST_LINES = 20_000
 LONGEST_LINE = 4_000
 _LONGEST_REST = 16 * LONGEST_LINE
 SOURCES = ("stdout", "stderr")
 
-_ESCAPES = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor moves
-    r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # titles, links and other strings
-    r"|\x1b[ -/]*[0-~]"
-)
-_CONTROLS = dict.fromkeys([*range(0x09), *range(0x0B, 0x20), 0x7F, *range(0x80, 0xA0)])
-
 
 def clean(line: str) -> str:
-    """A line as a terminal would leave it: what a carriage return overwrote is gone, colours too."""
-    if "\x1b" in line:
-        line = _ESCAPES.sub("", line)
-    if "\r" in line:
-        line = next((part for part in reversed(line.split("\r")) if part), "")
-    line = line.translate(_CONTROLS)
+    """A line as a terminal would leave it, of bounded length."""
+    line = clean_line(line)
     if len(line) > LONGEST_LINE:
         return f"{line[:LONGEST_LINE]}… ({len(line) - LONGEST_LINE:,} more characters)"
     return line

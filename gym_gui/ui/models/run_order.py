@@ -1,6 +1,6 @@
 """Which runs are shown and in which order: filtered, sorted, grouped, and kept so change by change. Without Qt.
 
-A change is told as an :class:`Edit` before it is made, so that a Qt model can announce it in the manner Qt wants.
+A change is described by an :class:`Edit` before it is made, so that a Qt model can announce it as Qt wants.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from gym_gui.services.run_filter import EVERYTHING, RunFilter
 from gym_gui.ui.models.run_rows import BUCKETS, COLUMN_NUMBERS, COLUMNS, LIVE, RunRow
 from mosaic_protocol.proto import trainer_pb2 as pb
 
@@ -55,6 +56,7 @@ class View:
     """What a person chose to see."""
 
     words: tuple[str, ...] = ()
+    wanted: RunFilter = EVERYTHING
     buckets: frozenset[str] = frozenset(BUCKETS)
     sort: str = "created"
     descending: bool = True
@@ -62,7 +64,9 @@ class View:
     collapsed: set[str] = field(default_factory=set)
 
     def shows(self, row: RunRow) -> bool:
-        return row.bucket in self.buckets and row.matches(self.words)
+        if row.bucket not in self.buckets or not row.matches(self.words):
+            return False
+        return not self.wanted or row.fits(self.wanted)
 
     def group(self, row: RunRow) -> str:
         return GROUPINGS[self.grouping](row)
@@ -130,12 +134,12 @@ class RunOrder:
     # ---- changing everything -------------------------------------------------------------------------------------
 
     def rebuild(self) -> None:
-        """Make the list anew, after the view changed."""
+        """Build the list again, after the view changed."""
         self._group_of, self._shown = {}, {}
         self.absorb(self.rows)
 
     def absorb(self, run_ids: Iterable[str]) -> None:
-        """Make the list anew after very many runs changed, without asking the others where they stand."""
+        """Build the list again after very many runs changed, without asking the others where they stand."""
         view, self._live = self.view, None
         for run_id in run_ids:
             self._group_of.pop(run_id, None)
@@ -147,7 +151,8 @@ class RunOrder:
             if group not in view.collapsed:
                 self._shown[run_id] = view.key(row)
         self._groups = Counter(self._group_of.values())
-        self._keys = sorted([*self._shown.values(), *map(self._header_key, self._headers())])
+        headers = self._groups if view.grouping else ()
+        self._keys = sorted([*self._shown.values(), *map(self._header_key, headers)])
 
     def take(self, runs: Iterable[pb.Run], now: float) -> list[str]:
         """Note what the daemon says; the runs about which something is new."""
@@ -235,9 +240,6 @@ class RunOrder:
             self._keys.insert(target - 1 if target > origin else target, new)
 
         return Edit("touch" if target in (origin, origin + 1) else "move", origin, move, target)
-
-    def _headers(self) -> list[str]:
-        return list(self._groups) if self.view.grouping else []
 
     @staticmethod
     def _header_key(group: str) -> Key:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gym_gui.services.run_filter import RunFacts, RunFilter
+from gym_gui.services.run_labels import Scalar, config_of, flat_settings
+from gym_gui.services.run_pace import own_speed
 from gym_gui.services.run_words import (
     ago,
     counted,
@@ -26,6 +28,7 @@ LIVE, QUEUED, FINISHED, FAILED = BUCKETS = ("live", "queued", "finished", "faile
 _BAD_ENDS = frozenset({Outcome.FAILED, Outcome.TIMED_OUT, Outcome.LOST})
 _URGENCY = {
     "training": 0,
+    "playing": 0,
     "pausing": 1,
     "paused": 2,
     "resuming": 3,
@@ -52,13 +55,13 @@ def bucket(run: pb.Run) -> str:
 class RunRow:
     """The newest word on one run and when it came, by the monotonic clock."""
 
-    __slots__ = ("_first_seen", "_haystack", "_seed", "bucket", "received", "run", "run_id", "word")
+    __slots__ = ("_first_seen", "_haystack", "_settings", "bucket", "received", "run", "run_id", "word")
 
     def __init__(self, run: pb.Run, now: float) -> None:
         self.run_id: str = run.run_id
         self._first_seen: tuple[int, float] | None = None
         self._haystack = ""
-        self._seed: int | str | None = ""
+        self._settings: dict[str, Scalar] | None = None
         self.update(run, now)
 
     def update(self, run: pb.Run, now: float) -> None:
@@ -70,10 +73,18 @@ class RunRow:
 
     @property
     def seed(self) -> int | None:
+        return int(self.run.seed) if self.run.HasField("seed") else None
+
+    @property
+    def settings(self) -> dict[str, Scalar]:
         """Read from the config when first asked for: ten thousand configs take their time."""
-        if self._seed == "":
-            self._seed = _seed(self.run.config_json)
-        return self._seed if isinstance(self._seed, int) else None
+        if self._settings is None:
+            self._settings = flat_settings(config_of(self.run.config_json))
+        return self._settings
+
+    def fits(self, wanted: RunFilter) -> bool:
+        """Whether an expression holds for the run."""
+        return wanted.matches(RunFacts(self.run, settings=self.settings if wanted.settings else None))
 
     def matches(self, words: Sequence[str]) -> bool:
         """Whether every word, in lower case, is somewhere in the name, the id, the algorithm or the environment."""
@@ -96,10 +107,9 @@ class RunRow:
         return float(self.run.active_seconds + max(0.0, since))
 
     def remaining(self, now: float | None = None) -> float | None:
-        """Seconds until it has all its steps at the pace it had; None where nobody can tell."""
+        """Seconds until it has all its steps at the pace it had; None where that is unknown."""
         run = self.run
-        pace = self._steps_per_second()
-        if not self.is_training or not run.total_steps or not pace:
+        if not self.is_training or not run.total_steps or not (pace := self._steps_per_second()):
             return None
         left = max(0.0, (run.total_steps - run.last_step) / pace)
         return left if now is None else max(0.0, left - (now - self.received))
@@ -113,7 +123,7 @@ class RunRow:
         told = run.headline.get(SPS_TAG, 0.0)
         if told > 0 and math.isfinite(told):
             return float(told)
-        return float(run.last_step / run.active_seconds) if run.active_seconds > 0 else 0.0
+        return own_speed(run)
 
     @property
     def fraction(self) -> float | None:
@@ -122,26 +132,22 @@ class RunRow:
         return min(1.0, run.last_step / run.total_steps) if run.total_steps else None
 
 
-def _seed(config_json: str) -> int | None:
-    try:
-        seed = json.loads(config_json)["metadata"]["worker"]["config"].get("seed")
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
-    return seed if isinstance(seed, int) else None
-
-
 # ---- columns -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Column:
-    """``text(row, now)`` shows a run, ``key(row)`` sorts it: numbers or text, None for what comes last."""
+    """``text(row, now)`` shows a run, ``key(row)`` sorts it: numbers or text, None for what comes last.
+
+    ``largest_first``: what the first click on its heading puts on top, the best return or the newest run.
+    """
 
     name: str
     width: int
     text: Callable[[RunRow, float], str]
     key: Callable[[RunRow], Any]
     right: bool = False
+    largest_first: bool = False
 
 
 def _headline(tag: str) -> Callable[[RunRow], float | None]:
@@ -208,18 +214,18 @@ def _folded(field: str) -> Callable[[RunRow], str | None]:
 # A narrow window shows the first five: which run, how far, how well, for how long still.
 COLUMNS = (
     Column("status", 102, lambda row, now: row.word, lambda row: _URGENCY.get(row.word, 99)),
-    Column("name", 124, _plain("name"), _folded("name")),
-    Column("steps", 126, lambda row, now: steps_text(row.run), lambda row: row.run.last_step, right=True),
-    Column("return", 76, _measured(MEAN_RETURN), _headline(MEAN_RETURN), right=True),
+    Column("name", 118, _plain("name"), _folded("name")),
+    Column("steps", 126, lambda row, now: steps_text(row.run), lambda row: row.run.last_step, True, True),
+    Column("return", 98, _measured(MEAN_RETURN), _headline(MEAN_RETURN), True, True),
     Column("eta", 74, _eta_text, lambda row: row.remaining(), right=True),
-    Column("elapsed", 74, _elapsed_text, lambda row: row.run.active_seconds or None, right=True),
+    Column("elapsed", 74, _elapsed_text, lambda row: row.run.active_seconds or None, True, True),
     Column("algorithm", 100, _plain("algo"), _folded("algo")),
     Column("environment", 116, _plain("env_id"), _folded("env_id")),
     Column("seed", 50, lambda row, now: "" if row.seed is None else str(row.seed), lambda row: row.seed, right=True),
-    Column("sps", 74, _measured(SPS_TAG), _headline(SPS_TAG), right=True),
+    Column("sps", 74, _measured(SPS_TAG), _headline(SPS_TAG), True, True),
     # Its place in the line is not the row's own: the table knows it. First come, first served, so the age sorts it.
     Column("queue", 60, lambda row, now: "", lambda row: row.run.created_at if row.bucket == QUEUED else None, True),
-    Column("created", 86, lambda row, now: ago(row.run.created_at), lambda row: row.run.created_at, right=True),
+    Column("created", 86, lambda row, now: ago(row.run.created_at), lambda row: row.run.created_at, True, True),
     Column("worker", 80, _plain("worker_type"), _folded("worker_type")),
     Column(
         "reserved", 110, lambda row, now: resources_text(row.run.reserved), lambda row: row.run.reserved.cpus or None

@@ -11,18 +11,18 @@ from PyQt6.QtCore import QAbstractTableModel, QModelIndex, QObject, Qt, pyqtSign
 
 from gym_gui.services.run_words import ordinal
 from gym_gui.ui.models.run_order import RunOrder, View
-from gym_gui.ui.models.run_rows import COLUMNS, QUEUED, TICKING, RunRow
-from gym_gui.ui.models.waiting_line import in_line
+from gym_gui.ui.models.run_rows import COLUMN_NUMBERS, COLUMNS, QUEUED, TICKING, RunRow
+from gym_gui.ui.models.waiting_line import in_line, places
 from gym_gui.ui.run_book import RunBook
 from mosaic_protocol.headline import RECENT_EPISODES
 
 _MOST_EDITS = 100
-"""Of more changes at once each would cost the view more than a list made anew."""
+"""With more changes at once, each would cost the view more than a new list."""
 
 _NOWHERE = QModelIndex()
 _HEADER_FLAGS = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemNeverHasChildren
 _RUN_FLAGS = _HEADER_FLAGS | Qt.ItemFlag.ItemIsSelectable
-_QUEUE = next(number for number, column in enumerate(COLUMNS) if column.name == "queue")
+_QUEUE, _NAME, _CREATED = (COLUMN_NUMBERS[name] for name in ("queue", "name", "created"))
 
 
 class RunTable(QAbstractTableModel):
@@ -43,10 +43,13 @@ class RunTable(QAbstractTableModel):
         self._book = book
         self.order = RunOrder()
         self._places: dict[str, int] | None = None
+        self._ages: dict[str, str] = {}
+        """How old the runs in sight were said to be."""
         self._titles = self._column_titles()
         self._helps = self._column_helps()
         self.order.take(book, time.monotonic())
         self.order.rebuild()
+        self._known = len(self.order.rows)
         book.changed.connect(self._take)
 
     # ---- what a view asks ----------------------------------------------------------------------------------------
@@ -82,9 +85,14 @@ class RunTable(QAbstractTableModel):
         if role == Qt.ItemDataRole.TextAlignmentRole:
             side = Qt.AlignmentFlag.AlignRight if COLUMNS[section].right else Qt.AlignmentFlag.AlignLeft
             return side | Qt.AlignmentFlag.AlignVCenter
+        if role == Qt.ItemDataRole.InitialSortOrderRole:
+            descending = COLUMNS[section].largest_first
+            return Qt.SortOrder.DescendingOrder if descending else Qt.SortOrder.AscendingOrder
         return None
 
     def cell(self, row: RunRow, column: int) -> str:
+        if column == _NAME:
+            return self._book.label(row.run)
         if column == _QUEUE:
             return ordinal(self.place(row.run_id)) if row.bucket == QUEUED else ""
         return COLUMNS[column].text(row, time.monotonic())
@@ -115,8 +123,7 @@ class RunTable(QAbstractTableModel):
     def place(self, run_id: str) -> int:
         """A queued run's place in the line, 1 for the next."""
         if self._places is None:
-            waiting = in_line(row.run for row in self.order.rows.values() if row.bucket == QUEUED)
-            self._places = {run.run_id: place for place, run in enumerate(waiting, start=1)}
+            self._places = places(in_line(row.run for row in self.order.rows.values() if row.bucket == QUEUED))
         return self._places.get(run_id, 0)
 
     # ---- finding -------------------------------------------------------------------------------------------------
@@ -138,7 +145,7 @@ class RunTable(QAbstractTableModel):
         return self.order.view
 
     def show(self, **choices: Any) -> None:
-        """Change fields of the :class:`View`: words, buckets, sort, descending, grouping, collapsed."""
+        """Change fields of the :class:`View`: words, wanted, buckets, sort, descending, grouping, collapsed."""
         chosen = replace(self.order.view, **choices)
         if chosen != self.order.view:
             self.order.view = chosen
@@ -164,12 +171,21 @@ class RunTable(QAbstractTableModel):
         changed = [*gone, *self.order.take(there, now)]
         if not changed:
             return
+        known = len(self.order.rows)
         self._places = None
         if len(changed) > _MOST_EDITS:
             self._rearrange(lambda: self.order.absorb(changed), chosen=False)
         else:
             self._edit(changed)
+        if gone or known != self._known:
+            self._known = known
+            self._names_may_differ()
         self.counted.emit()
+
+    def _names_may_differ(self) -> None:
+        """A run that came or went may have had a name that another one has too."""
+        if len(self.order):
+            self.dataChanged.emit(self.index(0, _NAME), self.index(len(self.order) - 1, _NAME))
 
     def _rearrange(self, change: Callable[[], None], *, chosen: bool) -> None:
         self.about_to_rearrange.emit()
@@ -200,11 +216,17 @@ class RunTable(QAbstractTableModel):
                 self.endMoveRows()
 
     def tick(self, first: int, last: int) -> None:
-        """Time went by: of the rows from first to last those that train show it."""
+        """Time went by: the rows from first to last that train show it, and those whose age reads differently now."""
+        before, self._ages = self._ages, {}
         for position in range(max(0, first), min(last, len(self.order) - 1) + 1):
             row = self.order.row(position)
-            if row is not None and row.is_training:
+            if row is None:
+                continue
+            if row.is_training:
                 self.dataChanged.emit(self.index(position, TICKING[0]), self.index(position, TICKING[-1]))
+            self._ages[row.run_id] = age = self.cell(row, _CREATED)
+            if before.get(row.run_id, age) != age:
+                self.dataChanged.emit(self.index(position, _CREATED), self.index(position, _CREATED))
 
     # ---- words ---------------------------------------------------------------------------------------------------
 
@@ -219,7 +241,7 @@ class RunTable(QAbstractTableModel):
             "environment": self.tr("Environment"),
             "seed": self.tr("Seed"),
             "steps": self.tr("Steps"),
-            "return": self.tr("Return"),
+            "return": self.tr("Mean return"),
             "sps": self.tr("Steps/s"),
             "elapsed": self.tr("Elapsed"),
             "eta": self.tr("ETA"),

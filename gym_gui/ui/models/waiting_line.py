@@ -27,11 +27,19 @@ class Waiting:
 def in_line(runs: Iterable[pb.Run]) -> list[pb.Run]:
     """The queued runs, the next one first: first come, first served.
 
-    The daemon tells a run its place when that run changes, not when those in front of it leave; so it is counted here.
+    The daemon updates a run's place when that run changes, not when those in front of it leave; so it is counted here.
     One with a reason stands beside the line: it cannot start on this machine as it is.
     """
     waiting = (run for run in runs if run.state == RunState.INIT and not run.reason)
     return sorted(waiting, key=lambda run: (run.created_at, run.run_id))
+
+
+def places(queued: Iterable[pb.Run]) -> dict[str, int]:
+    """Each run's place, 1 for the next: interactive runs wait for each other, and so do all others."""
+    lines: dict[bool, list[str]] = {True: [], False: []}
+    for run in queued:
+        lines[run.interactive].append(run.run_id)
+    return {run_id: place for line in lines.values() for place, run_id in enumerate(line, start=1)}
 
 
 def demand(run: pb.Run) -> pb.Resources:
@@ -53,8 +61,19 @@ def demand_text(asked: pb.Resources) -> str:
     return ", ".join(parts)
 
 
-def waiting_line(queued: Sequence[pb.Run], capacity: pb.Resources, reserved: pb.Resources) -> list[Waiting]:
-    """What each of the queued runs, the next one first, is waiting for."""
+def waiting_line(queued: Sequence[pb.Run], health: pb.Health) -> list[Waiting]:
+    """What each of the queued runs, the next one first, is waiting for. Interactive ones come first: they have CPUs
+    and a line of their own."""
+    sessions = [run for run in queued if run.interactive]
+    training = [run for run in queued if not run.interactive]
+    there, held = pb.Resources(), pb.Resources()
+    there.CopyFrom(health.capacity)
+    held.CopyFrom(health.reserved)
+    there.cpus, held.cpus = health.interactive_cpus, health.interactive_reserved
+    return [*_line(sessions, there, held), *_line(training, health.capacity, health.reserved)]
+
+
+def _line(queued: Sequence[pb.Run], capacity: pb.Resources, reserved: pb.Resources) -> list[Waiting]:
     line: list[Waiting] = []
     for position, run in enumerate(queued, start=1):
         asked = demand(run)

@@ -10,6 +10,7 @@ from PyQt6.QtWidgets import (
     QLabel,
     QListWidget,
     QListWidgetItem,
+    QScrollArea,
     QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
@@ -42,6 +43,7 @@ class CapacityPanel(QWidget):
         self.cpu = Meter(cockpit.themes, self.tr("CPU"))
         self.gpu = Meter(cockpit.themes, self.tr("GPU"))
         self.memory = Meter(cockpit.themes, self.tr("Memory"))
+        self.sessions = Meter(cockpit.themes, self.tr("Sessions, CPU"))
         self.heading, self.more = QLabel(), QLabel()
         self.heading.setProperty("role", "section")
         self.more.setProperty("role", "muted")
@@ -49,7 +51,12 @@ class CapacityPanel(QWidget):
         self.queue = QListWidget()
         self.queue.setItemDelegate(_WaitingDelegate(cockpit.themes, self.queue))
         self.queue.setAccessibleName(self.tr("Queue"))
-        self.queue.setToolTip(self.tr("Runs that wait, the next one first; nothing passes the head of the line"))
+        self.queue.setToolTip(
+            self.tr(
+                "Runs that wait, the next one first; nothing passes the head of the line.\n"
+                "Interactive runs have CPUs and a line of their own."
+            )
+        )
         self.queue.setMouseTracking(True)
         self._lay_out()
         self.queue.itemSelectionChanged.connect(self._select)
@@ -60,13 +67,20 @@ class CapacityPanel(QWidget):
         self._show_queue()
 
     def _lay_out(self) -> None:
-        layout = QVBoxLayout(self)
+        inside, scroll = QWidget(), QScrollArea()
+        scroll.setWidgetResizable(True)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        scroll.setWidget(inside)
+        around = QVBoxLayout(self)
+        around.setContentsMargins(0, 0, 0, 0)
+        around.addWidget(scroll)
+        layout = QVBoxLayout(inside)
         layout.setContentsMargins(12, 10, 12, 10)
         layout.setSpacing(8)
         title = QLabel(self.tr("Reserved by runs"))
         title.setProperty("role", "section")
         layout.addWidget(title)
-        for meter in (self.cpu, self.gpu, self.memory):
+        for meter in self._meters:
             layout.addWidget(meter)
         layout.addSpacing(6)
         layout.addWidget(self.heading)
@@ -85,20 +99,32 @@ class CapacityPanel(QWidget):
         self.gpu.show_use(held.gpus, there.gpus, of.format(used=held.gpus, all=there.gpus) if there.gpus else none)
         memory = of.format(used=memory_text(held.memory_mb), all=memory_text(there.memory_mb))
         self.memory.show_use(held.memory_mb, there.memory_mb, memory)
+        apart = of.format(used=health.interactive_reserved, all=health.interactive_cpus)
+        self.sessions.show_use(health.interactive_reserved, health.interactive_cpus, apart)
+        self.sessions.setVisible(health.interactive_cpus > 0)
         self._explain(health)
         self._show_queue()
 
     def _explain(self, health: pb.Health) -> None:
         """Who holds it, on each meter."""
         live = [run for run in self._cockpit.runs if run.state in LIVE_STATES and run.reserved.cpus]
-        holders = [f"{run.name}: {resources_text(run.reserved)}" for run in live[:20]]
-        text = "\n".join(holders) or self.tr("No run holds anything.")
-        for meter in (self.cpu, self.memory):
-            meter.setToolTip(text)
+        text = self._holders(live)
+        self.cpu.setToolTip(self._holders([run for run in live if not run.interactive]))
+        self.memory.setToolTip(text)
         self.gpu.setToolTip("\n".join([*health.gpu_names, text]))
+        apart = self.tr("Interactive runs have these CPUs beside those for training: they do not wait behind it.")
+        self.sessions.setToolTip(f"{apart}\n{self._holders([run for run in live if run.interactive])}")
+
+    def _holders(self, live: Sequence[pb.Run]) -> str:
+        holders = [f"{run.name}: {resources_text(run.reserved)}" for run in live[:20]]
+        return "\n".join(holders) or self.tr("No run holds anything.")
+
+    @property
+    def _meters(self) -> tuple[Meter, ...]:
+        return self.cpu, self.gpu, self.memory, self.sessions
 
     def _show_connection(self, state: ConnectionState) -> None:
-        for meter in (self.cpu, self.gpu, self.memory):
+        for meter in self._meters:
             meter.setEnabled(state.connected)
             if not state.connected:
                 meter.show_use(0, 0, self.tr("unknown: the daemon is away"))
@@ -121,7 +147,7 @@ class CapacityPanel(QWidget):
     def _show_queue(self) -> None:
         queued = in_line(self._cockpit.runs)
         health = self._health or pb.Health()
-        line = waiting_line(queued[:MOST_SHOWN], health.capacity, health.reserved)
+        line = waiting_line(queued[:MOST_SHOWN], health)
         if line != [self._waiting(number) for number in range(self.queue.count())]:
             self._fill(line)
         self.heading.setText(

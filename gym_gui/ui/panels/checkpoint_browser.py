@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from PyQt6.QtCore import Qt, pyqtSignal
-from PyQt6.QtGui import QResizeEvent, QShowEvent
+from PyQt6.QtCore import Qt, QTimer, pyqtSignal
+from PyQt6.QtGui import QHideEvent, QResizeEvent, QShowEvent
 from PyQt6.QtWidgets import (
     QGridLayout,
     QHBoxLayout,
@@ -30,6 +30,7 @@ from mosaic_protocol.checkpoint_manifest import CheckpointError, read_manifest
 _MOST_CARDS = 300
 """More than a person looks through; the filter finds the rest."""
 
+AGE_MILLISECONDS = 20_000
 _BESIDE_CARDS = 40
 """Margins and the scroll bar, whether it is there or not."""
 
@@ -37,14 +38,20 @@ Curve = list[list[float]]
 
 
 class CheckpointBrowser(QWidget):
-    """``warm_start_requested`` and ``resume_requested`` bring the chosen entry for the train form."""
+    """``warm_start_requested`` and ``resume_requested`` bring the chosen entry for the train form, ``deploy_requested``
+    for the seat of a session, and ``switch_requested`` for a session on its own environment."""
 
+    deploy_requested = pyqtSignal(object)
+    switch_requested = pyqtSignal(object)
     warm_start_requested = pyqtSignal(object)
     resume_requested = pyqtSignal(object)
 
-    def __init__(self, cockpit: Cockpit) -> None:
+    def __init__(self, cockpit: Cockpit, model_files: Sequence[str] = ()) -> None:
+        """``model_files``: endings of files that workers import, besides those that everybody knows."""
         super().__init__()
         self._cockpit = cockpit
+        self._worker, self._workers = "", frozenset[str]()
+        """Whose checkpoints are shown, and which workers there are; "" for everybody's."""
         self.entries: list[CheckpointEntry] = []
         self._curves: dict[str, Curve] = {}
         self.cards: list[CheckpointCard] = []
@@ -60,7 +67,7 @@ class CheckpointBrowser(QWidget):
         refresh.setToolTip(self.tr("Look for checkpoints on the disk again"))
         refresh.clicked.connect(self.refresh)
         importing = QPushButton(self.tr("Import…"))
-        importing.setToolTip(self.tr("Bring in a CleanRL model or a PyTorch state dict"))
+        importing.setToolTip(self.tr("Bring in a model that was trained elsewhere"))
         head = QHBoxLayout()
         head.addWidget(self.filter, 1)
         head.addWidget(refresh)
@@ -69,7 +76,7 @@ class CheckpointBrowser(QWidget):
         self._told.setProperty("role", "muted")
         self._told.setWordWrap(True)
         self._told.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.import_panel = ImportPanel(cockpit)
+        self.import_panel = ImportPanel(cockpit, model_files=model_files)
         self.import_panel.imported.connect(lambda _: self.refresh())
         self.import_panel.hide()
         importing.clicked.connect(lambda: self.import_panel.setVisible(not self.import_panel.isVisible()))
@@ -83,6 +90,8 @@ class CheckpointBrowser(QWidget):
         self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._scroll.setWidget(inside)
         self.details = CheckpointDetails(cockpit)
+        self.details.deploy_requested.connect(self.deploy_requested)
+        self.details.switch_requested.connect(self.switch_requested)
         self.details.warm_start_requested.connect(self.warm_start_requested)
         self.details.resume_requested.connect(self.resume_requested)
         self.details.hide()
@@ -93,6 +102,9 @@ class CheckpointBrowser(QWidget):
         layout.addWidget(self._told)
         layout.addWidget(self._scroll, 1)
         layout.addWidget(self.details)
+        self._ageing = QTimer(self)
+        self._ageing.setInterval(AGE_MILLISECONDS)
+        self._ageing.timeout.connect(self.tell_ages)
         cockpit.themes.changed.connect(lambda _: self._fill())
         cockpit.runs.changed.connect(self._runs_changed)
 
@@ -101,6 +113,17 @@ class CheckpointBrowser(QWidget):
     def showEvent(self, event: QShowEvent | None) -> None:
         super().showEvent(event)
         self.refresh()
+        self._ageing.start()
+
+    def hideEvent(self, event: QHideEvent | None) -> None:
+        super().hideEvent(event)
+        self._ageing.stop()
+
+    def tell_ages(self) -> None:
+        """Time went by, and "just now" is no longer true."""
+        for card in self.cards:
+            card.tell_age()
+        self.details.tell_facts()
 
     def refresh(self) -> None:
         """Read the registry beside the GUI."""
@@ -134,14 +157,25 @@ class CheckpointBrowser(QWidget):
         self._cockpit.preferences.put("checkpoints.filter", text)
         self._fill()
 
-    def _shown(self) -> list[CheckpointEntry]:
-        words = self.filter.text().lower().split()
-        return [entry for entry in self.entries if all(word in _searched(entry) for word in words)]
+    def use_worker(self, worker_type: str, known: Iterable[str]) -> None:
+        """Show this worker's checkpoints, and those of no worker that there is; "" shows all."""
+        if (worker_type, frozenset(known)) != (self._worker, self._workers):
+            self._worker, self._workers = worker_type, frozenset(known)
+            self._fill()
+
+    def _of_worker(self) -> list[CheckpointEntry]:
+        if not self._worker:
+            return self.entries
+        return [one for one in self.entries if one.worker == self._worker or one.worker not in self._workers]
 
     def _fill(self) -> None:
         self._clear()
-        shown = self._shown()
-        self._scroll.setVisible(bool(shown))  # what is told instead stands in the middle then
+        words = self.filter.text().lower().split()
+        shown = [entry for entry in self._of_worker() if all(word in _searched(entry) for word in words)]
+        self._scroll.setVisible(bool(shown))  # the message instead then stands in the middle
+        if self.entries and not self._of_worker():
+            self._tell(self.tr("No checkpoints of this worker yet. Choose another one above, or import a model."))
+            return
         if not self.entries:
             self._tell(self.tr("No checkpoints yet. Train an agent, or import a model: what was learned appears here."))
             return

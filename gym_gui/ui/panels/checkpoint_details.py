@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from PyQt6.QtCore import Qt, pyqtSignal
-from PyQt6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QSpinBox, QVBoxLayout, QWidget
+from PyQt6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from gym_gui.services.checkpoints import evaluations
 from gym_gui.services.checkpoints.entry import CheckpointEntry
-from gym_gui.services.checkpoints.use import capabilities
+from gym_gui.services.checkpoints.use import capabilities, declares
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.evaluation_job import EvaluationJob
-from gym_gui.ui.styling import set_style_property
-from gym_gui.ui.widgets.checkpoint_card import facts_text, score_text
+from gym_gui.ui.styling import set_style_property, tell
+from gym_gui.ui.widgets.calm import CalmSpinBox
+from gym_gui.ui.widgets.checkpoint_card import facts_text, score_text, score_words
 from gym_gui.ui.widgets.snackbar import Notice
 from gym_gui.ui.widgets.sparkline import Histogram
 
@@ -21,6 +22,8 @@ from gym_gui.ui.widgets.sparkline import Histogram
 class CheckpointDetails(QFrame):
     """Shows one entry at a time; an evaluation under way goes on when another one is looked at."""
 
+    deploy_requested = pyqtSignal(object)
+    switch_requested = pyqtSignal(object)
     warm_start_requested = pyqtSignal(object)
     resume_requested = pyqtSignal(object)
 
@@ -30,6 +33,7 @@ class CheckpointDetails(QFrame):
         self._cockpit = cockpit
         self.entry: CheckpointEntry | None = None
         self.job: EvaluationJob | None = None
+        self._checked = False
         self._title = QLabel()
         self._title.setProperty("role", "title")
         self._facts = QLabel()
@@ -37,16 +41,27 @@ class CheckpointDetails(QFrame):
         self._facts.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.told = QLabel()
         self.told.setWordWrap(True)
-        self.episodes = QSpinBox()
+        self.episodes = CalmSpinBox()
         self.episodes.setRange(1, 10_000)
         kept = cockpit.preferences.get("checkpoints.episodes", 100)
         self.episodes.setValue(min(max(int(kept), 1), self.episodes.maximum()))
         self.episodes.setToolTip(self.tr("How many episodes to play"))
         self.episodes.setAccessibleName(self.tr("Episodes"))
+        self.deploy = self._button(
+            self.tr("Deploy"),
+            self.tr("Give this policy the seat of the live session, or start one on its environment"),
+        )
+        self.deploy.setProperty("kind", "primary")
+        self.deploy.clicked.connect(lambda: self.deploy_requested.emit(self.entry))
+        self.deployed = QLabel()
+        self.deployed.setWordWrap(True)
+        self.deployed.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        about = self.tr("End and keep this session, and start one on the policy's own environment")
+        self.switch = self._button(self.tr("Switch Environment"), about)
+        self.switch.clicked.connect(lambda: self.switch_requested.emit(self.entry))
         self.evaluate = self._button(
             self.tr("Evaluate"), self.tr("Play episodes with this policy, beside everything else")
         )
-        self.evaluate.setProperty("kind", "primary")
         self.evaluate.clicked.connect(self._evaluate_or_cancel)
         self.warm_start = self._button(
             self.tr("Warm start"), self.tr("Train a new run that begins with these networks")
@@ -54,8 +69,7 @@ class CheckpointDetails(QFrame):
         self.warm_start.clicked.connect(lambda: self.warm_start_requested.emit(self.entry))
         self.resume = self._button(self.tr("Resume"), self.tr("Go on exactly where this checkpoint was written"))
         self.resume.clicked.connect(lambda: self.resume_requested.emit(self.entry))
-        theme = cockpit.themes.theme
-        self.histogram = Histogram(theme.colour("accent"), theme.colour("muted"))
+        self.histogram = Histogram(cockpit.themes)
         buttons = QGridLayout()
         for number, widget in enumerate((self.episodes, self.evaluate, self.warm_start, self.resume)):
             buttons.addWidget(widget, number // 2, number % 2)
@@ -64,6 +78,9 @@ class CheckpointDetails(QFrame):
         layout = QVBoxLayout(self)
         layout.addWidget(self._title)
         layout.addWidget(self._facts)
+        layout.addWidget(self.deploy)
+        layout.addWidget(self.deployed)
+        layout.addWidget(self.switch)
         layout.addLayout(buttons)
         layout.addWidget(self.told)
         layout.addWidget(self.histogram)
@@ -77,9 +94,15 @@ class CheckpointDetails(QFrame):
         if self.entry is not None and self.entry.path == entry.path:
             return
         self.entry = entry
+        self._checked = entry.integrity.state == "ok"
         self._title.setText("  ·  ".join(filter(None, (entry.algo or entry.id, entry.env_id))))
-        self._facts.setText(facts_of(entry))
-        able = capabilities(entry)
+        self.tell_facts()
+        able, declared = capabilities(entry), declares(entry)
+        self.warm_start.setVisible(declared.warm_start)
+        self.resume.setVisible(declared.resume)
+        self._enable(self.deploy, able["act"])
+        tell(self.deployed, "", "muted")
+        self.switch.hide()
         self._enable(self.evaluate, able["evaluate"])
         self._enable(self.warm_start, able["warm_start"])
         self._enable(self.resume, able["resume"])
@@ -88,6 +111,19 @@ class CheckpointDetails(QFrame):
         self._tell(entry.integrity.reason if damaged else "", "error" if damaged else "")
         show = lambda kept: self._show_kept(entry, kept)  # noqa: E731
         self._cockpit.bridge.in_background(lambda: evaluations.kept(entry), show, owner=self)
+
+    def tell_deployed(self, entry: CheckpointEntry, sentence: str, role: str, env_id: str) -> None:
+        """How it goes with a policy that was to take the seat; ``env_id`` is the environment that it needs, where the
+        session plays another."""
+        if self.entry is None or entry.path != self.entry.path:
+            return
+        tell(self.deployed, sentence, role)
+        self.switch.setVisible(bool(env_id))
+
+    def tell_facts(self) -> None:
+        """Say where it comes from; again as time goes by, for its age is among it."""
+        if self.entry is not None:
+            self._facts.setText(facts_of(self.entry, checked=self._checked))
 
     def close_panel(self) -> None:
         if self.job is not None:
@@ -152,11 +188,12 @@ class CheckpointDetails(QFrame):
         one = result.get("results", {}).get("deterministic")
         if not isinstance(one, dict) or not one.get("episodes"):
             return
-        self.histogram.show_values(one.get("returns", []))
-        words = self.tr(
-            "Evaluated: {mean} ± {std} (median {median}, IQM {iqm}) over {n} episodes, always the best action"
-        )
-        numbers = {name: f"{one[name]:,.4g}" for name in ("mean", "std", "median", "iqm")}
+        self.histogram.show_values([value for value in one.get("returns", []) if value is not None])
+        self._checked = True  # a checkpoint is read to the last byte before it plays
+        self.tell_facts()
+        words = self.tr("Evaluated: {mean} ± {std} (median {median}, IQM {iqm}) over {n} episodes, greedy actions")
+        figures = {name: one.get(name) for name in ("mean", "std", "median", "iqm")}
+        numbers = {name: "?" if value is None else f"{value:,.4g}" for name, value in figures.items()}
         self._tell(words.format(n=one["episodes"], **numbers), "good")
 
     def _tell(self, sentence: str, role: str = "") -> None:
@@ -164,8 +201,14 @@ class CheckpointDetails(QFrame):
         set_style_property(self.told, "role", role)
 
 
-def facts_of(entry: CheckpointEntry) -> str:
-    lines = [facts_text(entry), f"return in training {score_text(entry)}, {entry.integrity}"]
+def facts_of(entry: CheckpointEntry, *, checked: bool = False) -> str:
+    """What is known of a checkpoint; ``checked`` when its bytes were compared with its hash since it was listed."""
+    lines = [facts_text(entry)]
+    if entry.integrity.state == "damaged":
+        lines.append(str(entry.integrity))
+    else:
+        lines.append(f"{score_words(entry)} in training: {score_text(entry)}")
+        lines.append("every byte checked" if checked else "bytes not checked yet; an evaluation checks them")
     if entry.lineage:
         lines.append(f"{entry.lineage.get('kind', '?')} of {entry.lineage.get('checkpoint', '?')}")
     if entry.sha256:

@@ -1,11 +1,11 @@
-"""The pre-flight checklist: what is well, what is not, and a button or a command to mend it."""
+"""The pre-flight checklist: what works, what does not, and a button or a command to fix it."""
 
 from __future__ import annotations
 
 import shlex
 
 from PyQt6.QtCore import Qt
-from PyQt6.QtGui import QGuiApplication, QShowEvent
+from PyQt6.QtGui import QShowEvent
 from PyQt6.QtWidgets import (
     QFrame,
     QGridLayout,
@@ -20,7 +20,9 @@ from PyQt6.QtWidgets import (
 )
 
 from gym_gui.services.doctor import Check, run_checks
-from gym_gui.services.trainer.bundles import BundleManager, requirement_dirs
+from gym_gui.services.run_words import counted
+from gym_gui.services.trainer.bundles.manager import BundleManager, requirement_dirs
+from gym_gui.ui.clipboard import copy_text
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.icons import icon
 from gym_gui.ui.widgets.fix_runner import FixRunner
@@ -129,10 +131,7 @@ class DoctorPanel(QWidget):
         open_ones = sum(check.status == "warn" for check in self.checks)
         if not self.checks:
             return
-        if wrong or open_ones:
-            self._summary.setText(self.tr("{bad} to mend, {open} to consider").format(bad=wrong, open=open_ones))
-        else:
-            self._summary.setText(self.tr("All is well."))
+        self._summary.setText(summary(wrong, open_ones))
 
     def _row(self, check: Check) -> QWidget:
         row = QFrame()
@@ -174,9 +173,7 @@ class DoctorPanel(QWidget):
         return button
 
     def _copy(self, command: str) -> None:
-        clipboard = QGuiApplication.clipboard()
-        if clipboard is not None:
-            clipboard.setText(command)
+        if copy_text(command):
             self._cockpit.notify(Notice(self.tr("Copied: {command}").format(command=command)))
 
     def _install(self, words: list[str]) -> None:
@@ -193,3 +190,11 @@ class DoctorPanel(QWidget):
         self._cancel.hide()
         self._cockpit.notify(Notice(self.tr("Installation: {how}").format(how=sentence), "good" if good else "error"))
         self.check()
+
+
+def summary(errors: int, warnings: int) -> str:
+    """``1 problem to fix, 4 warnings``; of what there is none, nothing is said."""
+    parts = [f"{counted(errors, 'problem')} to fix"] if errors else []
+    if warnings:
+        parts.append(counted(warnings, "warning"))
+    return ", ".join(parts) or "Everything works."

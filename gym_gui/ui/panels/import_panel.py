@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from PyQt6.QtCore import pyqtSignal
 from PyQt6.QtWidgets import (
-    QComboBox,
     QFileDialog,
     QFormLayout,
     QFrame,
@@ -22,7 +22,10 @@ from gym_gui.services.checkpoints.use import import_file, import_name
 from gym_gui.services.worker_tools import ToolHandle
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.styling import set_style_property
+from gym_gui.ui.widgets.calm import CalmCombo
 from mosaic_protocol.worker_manifest import discover
+
+_KNOWN_ENDINGS = (".pt", ".pth", ".safetensors")
 
 
 class ImportPanel(QFrame):
@@ -30,18 +33,20 @@ class ImportPanel(QFrame):
 
     imported = pyqtSignal(dict)
 
-    def __init__(self, cockpit: Cockpit, parent: QWidget | None = None) -> None:
+    def __init__(self, cockpit: Cockpit, parent: QWidget | None = None, *, model_files: Sequence[str] = ()) -> None:
+        """``model_files``: endings that workers know besides those that everybody does."""
         super().__init__(parent)
         self.setProperty("role", "card")
         self._cockpit = cockpit
+        self._endings = (*model_files, *_KNOWN_ENDINGS)
         self._converter = ToolHandle()
         self.file = QLineEdit()
-        self.file.setPlaceholderText(self.tr("model.cleanrl_model, .pt or .safetensors"))
+        self.file.setPlaceholderText(self.tr("a model: {endings}").format(endings=", ".join(self._endings)))
         self.file.setAccessibleName(self.tr("File to import"))
         browse = QPushButton(self.tr("Browse…"))
         browse.setToolTip(self.tr("Choose the file"))
         browse.clicked.connect(self._browse)
-        self.algo = QComboBox()
+        self.algo = CalmCombo()
         self.algo.addItems(sorted({name for worker in discover().workers.values() for name in worker.algorithms}))
         self.algo.setToolTip(self.tr("The algorithm whose network the file holds"))
         self.env_id = QLineEdit()
@@ -81,7 +86,8 @@ class ImportPanel(QFrame):
     def _browse(self) -> None:
         dialog = QFileDialog(self, self.tr("Choose a model file"))
         dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.setNameFilters([self.tr("Models (*.cleanrl_model *.pt *.pth *.safetensors)"), self.tr("All files (*)")])
+        endings = " ".join(f"*{ending}" for ending in self._endings)
+        dialog.setNameFilters([self.tr("Models ({endings})").format(endings=endings), self.tr("All files (*)")])
         dialog.fileSelected.connect(self.file.setText)
         dialog.open()
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from gym_gui.services.run_words import duration, is_over, ordinal, percent
 from gym_gui.ui.models.run_rows import RunRow
-from gym_gui.ui.plots.aggregate import seed_of
 from gym_gui.ui.plots.axis_text import steps_text, value_text
 from gym_gui.ui.plots.run_metrics import RunMetrics
 from mosaic_protocol.headline import LENGTH_TAG, MEAN_RETURN, RECENT_EPISODES, RETURN_TAG, SPS_TAG
@@ -37,12 +36,13 @@ def key_numbers(row: RunRow, metrics: RunMetrics | None, now: float) -> KeyNumbe
     if metrics is not None and RETURN_TAG in metrics.series and not is_over(run):
         step = max(step, int(metrics.series[RETURN_TAG].buffer.steps[-1]))  # metrics come more often than words
     recent = metrics.recent_mean if metrics is not None else lambda tag, points: None
-    mean_return = recent(RETURN_TAG, RECENT_EPISODES)
+    # The daemon's number comes first: the list of runs shows it too, and one screen must not say two.
+    mean_return = run.headline.get(MEAN_RETURN)
     left = row.remaining(now)
     speed = recent(SPS_TAG, 1) or run.headline.get(SPS_TAG)
     total = f" / {run.total_steps:,}" if run.total_steps else ""
     return KeyNumbers(
-        mean_return=value_text(run.headline.get(MEAN_RETURN) if mean_return is None else mean_return),
+        mean_return=value_text(recent(RETURN_TAG, RECENT_EPISODES) if mean_return is None else mean_return),
         length=value_text(recent(LENGTH_TAG, RECENT_EPISODES)),
         speed=value_text(None if speed is None else round(speed)),
         elapsed=duration(row.elapsed(now)) if row.elapsed(now) > 0 else "–",
@@ -55,15 +55,15 @@ def key_numbers(row: RunRow, metrics: RunMetrics | None, now: float) -> KeyNumbe
 
 def description(run: pb.Run) -> str:
     """``ppo · CartPole-v1 · seed 1``."""
-    seed = seed_of(run.config_json)
-    parts = [run.algo, run.env_id, f"seed {seed}" if seed is not None else "", f"{run.worker_type} worker"]
+    seed = f"seed {run.seed}" if run.HasField("seed") else ""
+    parts = [run.algo, run.env_id, seed, f"{run.worker_type} worker"]
     return " · ".join(part for part in parts if part)
 
 
 def situation(run: pb.Run, place_in_line: int = 0) -> tuple[str, str]:
     """A sentence about where the run is, and its kind: "", "good", "warning" or "error".
 
-    ``place_in_line`` of a run that waits, where it is known better than by the run: it is not told when others leave.
+    ``place_in_line`` of a run that waits, where more is known than the run says: it is not updated when others leave.
     """
     if is_over(run):
         kind = {Outcome.COMPLETED.value: "good", Outcome.CANCELED.value: ""}.get(run.outcome, "error")

@@ -40,7 +40,7 @@ def log_stream(run_id: str) -> Stream:
 
     def stream(client: TrainerClient, after: int) -> Iterator[tuple[int, list[LogLine] | None]]:
         client.run(run_id)  # only a daemon that answers makes what is shown out of date
-        # One line more than is kept tells that there were more.
+        # One line more than is kept shows that there were more.
         chunks, reader = client.logs(run_id, follow=True, tail_lines=MOST_LINES + 1), LineReader()
         yield after + 1, None
         for number, chunk in enumerate(chunks, start=after + 2):
@@ -107,7 +107,7 @@ class LogDrawer(QWidget):
         self._cockpit.themes.changed.connect(self._show_source)
         self._cockpit.bridge.connection_changed.connect(self._tell_connection)
         tr = self.tr
-        find = Command("search-log", tr("Search the log"), "View", "Ctrl+F", tr("Look for words in the run's log"))
+        find = Command("search-log", tr("Search the log"), "View", "Ctrl+F", tr("Find words in the run's log"))
         self._cockpit.commands.add(find, self._focus_search)
         file = Command("open-log-file", tr("Open the log file"), "Run", "", tr("The whole log, in another program"))
         self._cockpit.commands.add(file, self.open_file)

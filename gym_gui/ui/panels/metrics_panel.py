@@ -43,7 +43,7 @@ class MetricsPanel(QWidget):
         self.exporter = PlotExporter(cockpit, self, self._plots, self._named_runs)
         self._legend = QLabel()
         self._legend.setWordWrap(True)
-        self._legend.setTextFormat(Qt.TextFormat.RichText)
+        self._legend.setProperty("rich", True)
         self._legend.setToolTip(self.tr("A click on a run hides its curve or shows it again"))
         self._legend.setTextInteractionFlags(
             Qt.TextInteractionFlag.LinksAccessibleByMouse | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
@@ -100,27 +100,30 @@ class MetricsPanel(QWidget):
         fewer, x_axis = tr("Average each point with fewer of them"), tr("What the horizontal axis of the plots is")
         seeds, y_axis = tr("Runs that differ only in their seed as their mean"), tr("What the vertical axis is")
         table, picture, lines = tr("Every point of the shown runs"), tr("A picture of each"), tr("A drawing of each")
+        curves = "View/Curves"
         offers: list[tuple[str, str, str, str, str, Callable[[], object]]] = [
-            ("reset-view", tr("Reset the view of the plots"), "View", "Ctrl+0", whole, self.grid.reset_views),
-            ("smoother", tr("Smooth curves more"), "View", "Ctrl+Alt+Up", more, lambda: self._smooth(_SMOOTHING_STEP)),
+            ("reset-view", tr("Reset the view of the plots"), curves, "Ctrl+0", whole, self.grid.reset_views),
+            ("smoother", tr("Smooth curves more"), curves, "Ctrl+Alt+Up", more, lambda: self._smooth(_SMOOTHING_STEP)),
             (
                 "rougher",
                 tr("Smooth curves less"),
-                "View",
+                curves,
                 "Ctrl+Alt+Down",
                 fewer,
                 lambda: self._smooth(-_SMOOTHING_STEP),
             ),
-            ("seeds", tr("Curves of seeds together or apart"), "View", "", seeds, bar.seeds.toggle),
-            ("time", tr("Curves over steps or time"), "View", "", x_axis, self._toggle_time),
-            ("log-x", tr("Logarithmic or linear steps"), "View", "", x_axis, bar.log_x.toggle),
-            ("log-y", tr("Logarithmic or linear values"), "View", "", y_axis, bar.log_y.toggle),
+            ("seeds", tr("Curves of seeds together or apart"), curves, "", seeds, bar.seeds.toggle),
+            ("time", tr("Curves over steps or time"), curves, "", x_axis, self._toggle_time),
+            ("log-x", tr("Logarithmic or linear steps"), curves, "", x_axis, bar.log_x.toggle),
+            ("log-y", tr("Logarithmic or linear values"), curves, "", y_axis, bar.log_y.toggle),
             ("csv", tr("Export all points as CSV…"), "File", "", table, lambda: self.exporter.ask("csv")),
             ("png", tr("Export all plots as PNG…"), "File", "", picture, lambda: self.exporter.ask("png")),
             ("svg", tr("Export all plots as SVG…"), "File", "", lines, lambda: self.exporter.ask("svg")),
         ]
         for name, title, menu, shortcut, text, act in offers:
-            self._cockpit.commands.add(Command(f"metrics-{name}", title, menu, shortcut, text), act)
+            repeats = name in ("smoother", "rougher")
+            command = Command(f"metrics-{name}", title, menu, shortcut, text, repeats=repeats)
+            self._cockpit.commands.add(command, act)
 
     def _smooth(self, by: int) -> None:
         self.toolbar.smoothing.setValue(self.toolbar.smoothing.value() + by)

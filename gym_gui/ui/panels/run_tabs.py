@@ -1,13 +1,16 @@
-"""The right side: the tabs of the run that is looked at. Which ones there are is its worker's presenter's to say."""
+"""The right side: the tabs of the run that is looked at. The presenter of its worker decides which ones there are."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
-from PyQt6.QtCore import Qt
-from PyQt6.QtWidgets import QLabel, QStackedLayout, QTabWidget, QVBoxLayout, QWidget
+from PyQt6.QtCore import Qt, QTimer
+from PyQt6.QtWidgets import QDockWidget, QLabel, QStackedLayout, QTabWidget, QVBoxLayout, QWidget
 
+from gym_gui.services.run_words import is_over
+from gym_gui.services.trainer.client import TrainerClient
 from gym_gui.ui.context import Cockpit
 from mosaic_protocol.proto import trainer_pb2 as pb
 
@@ -21,9 +24,13 @@ class Tab(Protocol):
     def title(self) -> str: ...
     @property
     def make(self) -> Callable[[Cockpit, str], QWidget]: ...
+    @property
+    def applies(self) -> Callable[[TrainerClient, str], bool] | None: ...
 
 
 TabsFor = Callable[[pb.Run], Sequence[Tab]]
+_ASK_MILLISECONDS = 2000
+"""How often a run that goes on is asked whether it has what a tab shows."""
 
 
 class RunTabs(QWidget):
@@ -35,6 +42,14 @@ class RunTabs(QWidget):
         self._cockpit, self._tabs_for = cockpit, tabs_for
         self._run_id: str | None = None
         self._specs: list[Tab] = []
+        """The tabs that are there, in their order."""
+        self._candidates: list[Tab] = []
+        self._doubtful: list[Tab] = []
+        """Candidates that do not apply, as far as it is known."""
+        self._asking = QTimer(self)
+        self._asking.setSingleShot(True)
+        self._asking.setInterval(_ASK_MILLISECONDS)
+        self._asking.timeout.connect(self._ask_doubtful)
         self._wanted = cockpit.preferences.get("run-tabs.front", "")
         self._title = QLabel()
         self._title.setProperty("role", "title")
@@ -64,6 +79,13 @@ class RunTabs(QWidget):
             if spec.name == name:
                 self.tabs.setCurrentIndex(number)
 
+    def bring_forward(self) -> None:
+        """Before the panels that share its place; the keyboard stays where it is."""
+        dock = self.parentWidget()
+        if isinstance(dock, QDockWidget):
+            dock.show()
+            dock.raise_()
+
     def close_panel(self) -> None:
         self._clear()
 
@@ -78,23 +100,53 @@ class RunTabs(QWidget):
             self._clear()
             self._pages.setCurrentIndex(0)
             return
-        self._title.setText(run.name)
+        self._title.setText(self._cockpit.runs.label(run))
         if run.run_id != self._run_id:
             self._show_run(run)
+            self._ask_doubtful()
+        elif self._doubtful and is_over(run) and self._asking.isActive():
+            self._asking.stop()
+            self._ask_doubtful()
 
     def _show_run(self, run: pb.Run) -> None:
         self._clear()
         self._run_id = run.run_id
-        self._specs = list(self._tabs_for(run))
+        self._candidates = list(self._tabs_for(run))
+        self._specs = [spec for spec in self._candidates if spec.applies is None]
+        self._doubtful = [spec for spec in self._candidates if spec.applies is not None]
         self.tabs.blockSignals(True)
         for spec in self._specs:
-            holder = QWidget()
-            QVBoxLayout(holder).setContentsMargins(0, 0, 0, 0)
-            self.tabs.addTab(holder, spec.title)
+            self.tabs.addTab(_holder(), spec.title)
         names = [spec.name for spec in self._specs]
         self.tabs.setCurrentIndex(names.index(self._wanted) if self._wanted in names else 0)
         self.tabs.blockSignals(False)
         self._pages.setCurrentIndex(1)
+        self._make(self.tabs.currentIndex())
+
+    def _ask_doubtful(self) -> None:
+        """Whether tabs that did not apply do now. A run that goes on is asked about again, one that is over once."""
+        run = self._cockpit.runs.get(self._run_id) if self._run_id is not None else None
+        if run is None:
+            return
+        for spec in self._doubtful:
+            assert spec.applies is not None
+            ask = partial(_asked, spec.applies, run.run_id)
+            answered, again = partial(self._answered, run.run_id, spec), lambda _: self._asking.start()
+            self._cockpit.bridge.call(ask, answered, again, owner=self)
+        if self._doubtful and not is_over(run):
+            self._asking.start()
+
+    def _answered(self, run_id: str, spec: Tab, applies: bool) -> None:
+        if run_id != self._run_id or not applies or spec not in self._doubtful:
+            return
+        self._doubtful.remove(spec)
+        place = sum(self._candidates.index(one) < self._candidates.index(spec) for one in self._specs)
+        self._specs.insert(place, spec)
+        self.tabs.blockSignals(True)
+        self.tabs.insertTab(place, _holder(), spec.title)
+        self.tabs.blockSignals(False)
+        if spec.name == self._wanted:
+            self.tabs.setCurrentIndex(place)
         self._make(self.tabs.currentIndex())
 
     def _look_at(self, number: int) -> None:
@@ -110,7 +162,9 @@ class RunTabs(QWidget):
             layout.addWidget(self._specs[number].make(self._cockpit, self._run_id))
 
     def _clear(self) -> None:
-        self._run_id, self._specs = None, []
+        self._run_id, self._specs, self._candidates = None, [], []
+        self._doubtful = []
+        self._asking.stop()
         self.tabs.blockSignals(True)
         while self.tabs.count():
             holder = self.tabs.widget(0)
@@ -121,8 +175,18 @@ class RunTabs(QWidget):
         self.tabs.blockSignals(False)
 
 
+def _holder() -> QWidget:
+    holder = QWidget()
+    QVBoxLayout(holder).setContentsMargins(0, 0, 0, 0)
+    return holder
+
+
+def _asked(applies: Callable[[TrainerClient, str], bool], run_id: str, client: TrainerClient) -> bool:
+    return applies(client, run_id)
+
+
 def _close(holder: QWidget) -> None:
-    """Tell what is inside that nobody looks any more: a tab with a server or a stream has ``close_tab``."""
+    """Notify what is inside that it is not shown any more: a tab with a server or a stream has ``close_tab``."""
     layout = holder.layout()
     item = layout.itemAt(0) if layout is not None else None
     inside = item.widget() if item is not None else None

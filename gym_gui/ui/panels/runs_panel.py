@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from PyQt6.QtCore import QEvent, QObject, QPoint, Qt, pyqtSignal
+from PyQt6.QtCore import QEvent, QObject, QPoint, QSignalBlocker, Qt, pyqtSignal
 from PyQt6.QtWidgets import QHBoxLayout, QLabel, QMenu, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
+from gym_gui.services.run_filter import FilterError, require_known_settings
+from gym_gui.services.run_labels import Scalar
 from gym_gui.ui.bridge import ConnectionState
 from gym_gui.ui.commands import Command
 from gym_gui.ui.context import Cockpit
+from gym_gui.ui.icons import icon
 from gym_gui.ui.models.run_table import RunTable
+from gym_gui.ui.panels.trash_page import TrashPage
 from gym_gui.ui.run_actions import MENU_ORDER, RunActions
+from gym_gui.ui.theme import Theme
+from gym_gui.ui.widgets.action_buttons import ActionButtons
+from gym_gui.ui.widgets.ask_bar import AskBar
 from gym_gui.ui.widgets.banner import Banner
 from gym_gui.ui.widgets.cancel_panel import CancelPanel
 from gym_gui.ui.widgets.empty_page import EmptyPage
@@ -37,13 +45,18 @@ class RunsPanel(QWidget):
         self.table = RunTable(cockpit.runs, self)
         self.filters = RunFilters(cockpit)
         self.grouping = RunGrouping(cockpit)
-        self.table.show(words=self.filters.words, buckets=self.filters.buckets, grouping=self.grouping.grouping)
+        self.table.show(**self._chosen(), grouping=self.grouping.grouping)
         self.list = RunList(cockpit, self.table)
         self.away_banner = Banner("warning")
-        self.cancel_panel = CancelPanel()
+        self.cancel_panel, self.delete_bar = CancelPanel(), AskBar()
+        self.trash = TrashPage(cockpit, self.actions_on_runs)
+        self.actions_on_runs.is_hidden = lambda run_id: not self.table.index_of(run_id).isValid()
         self.empty = EmptyPage()
         self.summary = QLabel()
         self.summary.setProperty("role", "muted")
+        commands = [RunActions.command(name) for name in _BUTTONS]
+        pair = (RunActions.command("pause"), RunActions.command("resume"))
+        self.buttons = ActionButtons(cockpit.commands, commands, partners=pair, icons_only=True)
         self._lay_out()
         self._connect()
         self._add_commands()
@@ -59,16 +72,24 @@ class RunsPanel(QWidget):
         self.stack.addWidget(self.list)
         self.stack.addWidget(self.empty)
         self.bar = FoldingBar(self.filters, self._make_tools())
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        layout.addWidget(self.bar)
-        for strip in (self.away_banner, self.cancel_panel):
+        runs = QWidget()
+        inside = QVBoxLayout(runs)
+        inside.setContentsMargins(0, 0, 0, 0)
+        inside.setSpacing(0)
+        inside.addWidget(self.bar)
+        inside.addWidget(self.filters.problem)
+        for strip in (self.away_banner, self.cancel_panel, self.delete_bar):
             around = QVBoxLayout()
             around.setContentsMargins(10, 0, 10, 0)
             around.addWidget(strip)
-            layout.addLayout(around)
-        layout.addWidget(self.stack, 1)
+            inside.addLayout(around)
+        inside.addWidget(self.stack, 1)
+        self.pages = QStackedWidget()
+        self.pages.addWidget(runs)
+        self.pages.addWidget(self.trash)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.pages)
 
     def _make_tools(self) -> QWidget:
         tools = QWidget()
@@ -78,48 +99,116 @@ class RunsPanel(QWidget):
         row.addWidget(self.summary)
         row.addStretch(1)
         row.addSpacing(6)
-        for name in _BUTTONS:
-            button = QToolButton()
-            button.setDefaultAction(self._cockpit.commands.action(RunActions.command(name)))
-            button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonIconOnly)
-            button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-            row.addWidget(button)
+        row.addWidget(self.buttons)
         row.addSpacing(6)
         row.addWidget(self.grouping)
         self.columns = columns_button(self._cockpit, tools)
         self.columns.clicked.connect(self._show_columns)
         row.addWidget(self.columns)
+        self.trash_button = QToolButton()
+        self.trash_button.clicked.connect(self.show_trash)
+        self._dress(self._cockpit.themes.theme)
+        self._cockpit.themes.changed.connect(self._dress)
+        self._count_trash()
+        row.addWidget(self.trash_button)
         return tools
+
+    def _dress(self, theme: Theme) -> None:
+        self.trash_button.setIcon(icon("trash", theme.colour("muted")))
+
+    def _count_trash(self) -> None:
+        count = len(self.trash.deleted())
+        told = self.tr("1 deleted run") if count == 1 else self.tr("{count} deleted runs").format(count=count)
+        self.trash_button.setToolTip(self.tr("Trash: {told}, to restore or to delete for good").format(told=told))
+        self.trash_button.setAccessibleName(self.tr("Trash, {told}").format(told=told))
 
     # ---- wiring --------------------------------------------------------------------------------------------------
 
     def _connect(self) -> None:
         self.filters.changed.connect(self._filter)
         self.grouping.chosen.connect(lambda grouping: self.table.show(grouping=grouping, collapsed=set()))
-        self.table.counted.connect(self._show_counts)
-        self.table.rearranged.connect(self._show_counts)
+        for changed in (self.table.counted, self.table.rearranged):
+            changed.connect(self._show_counts)
+            changed.connect(lambda *_: self.actions_on_runs.refresh())  # what is hidden may be another one now
         self.list.asked.connect(self._do)
         self.list.customContextMenuRequested.connect(self._show_menu)
         self.list.installEventFilter(self)
         self.cancel_panel.confirmed.connect(self.actions_on_runs.cancel)
         self.cancel_panel.closed.connect(self.list.setFocus)
+        self.delete_bar.closed.connect(self.list.setFocus)
+        self.actions_on_runs.delete_asked.connect(self._ask_delete)
+        self.trash.left.connect(self._leave_trash)
+        self._cockpit.selection.wanted.connect(self.reveal)
         self.actions_on_runs.cancel_asked.connect(self._ask_cancel)
         self.empty.acted.connect(self._act_on_empty)
         self._cockpit.bridge.connection_changed.connect(self._show_connection)
+        self.away_banner.acted.connect(self._cockpit.bridge.start_again)
         self._cockpit.runs.changed.connect(self._drop_gone)
         self._cockpit.selection.changed.connect(self._show_counts)
 
     def _add_commands(self) -> None:
         tr = self.tr
-        find = Command("filter-runs", tr("Filter the runs"), "View", "Ctrl+Shift+F", tr("Type words to look for"))
+        menu, also = "View/Runs", "search find"
+        words = tr("Type words to look for")
+        find = Command("filter-runs", tr("Filter the runs"), menu, "Ctrl+Shift+F", words, also)
         self._cockpit.commands.add(find, self._focus_filter)
-        clear = Command("clear-run-filters", tr("Show all runs"), "View", "", tr("Take every filter off the runs"))
+        clear = Command("clear-run-filters", tr("Show all runs"), menu, "", tr("Take every filter off the runs"))
         self._cockpit.commands.add(clear, self.filters.clear)
+        deleted, also = tr("Deleted runs, to restore or to delete for good"), "deleted restore undo recycle bin removed"
+        trash = Command("trash", tr("Show the trash"), menu, "Ctrl+Shift+T", deleted, also)
+        self._cockpit.commands.add(trash, self.show_trash)
 
     def _filter(self) -> None:
-        self.table.show(words=self.filters.words, buckets=self.filters.buckets)
+        """What is filtered away is not selected any more: nothing is done to runs that nobody sees."""
+        if unknown := self._unknown_setting():
+            self.filters.refuse(unknown)
+        self.table.show(**self._chosen())
+        selection = self._cockpit.selection
+        selection.select([run_id for run_id in selection.ids if self.table.index_of(run_id).isValid()])
+
+    def _chosen(self) -> dict[str, Any]:
+        """What the filters let through, for the table."""
+        return {"words": self.filters.words, "wanted": self.filters.wanted, "buckets": self.filters.buckets}
+
+    def _unknown_setting(self) -> str:
+        """Why an expression names something that no run has; "" while it does not."""
+        wanted, known = self.filters.wanted, dict[str, Scalar]()
+        if wanted.settings:
+            for row in self.table.order.rows.values():
+                known |= row.settings
+        try:
+            if known:
+                require_known_settings(wanted, known)
+        except FilterError as error:
+            return str(error)
+        return ""
+
+    def reveal(self, run_id: str) -> None:
+        """Scroll to a run; a filter or a folded group that hides it is taken off first."""
+        self._leave_trash()
+        row = self.table.order.rows.get(run_id)
+        if row is None:
+            return
+        if not self.table.view.shows(row):
+            with QSignalBlocker(self.filters):  # the selection stays: it is what is being revealed
+                self.filters.clear()
+            self.table.show(**self._chosen())
+        if (group := self.table.view.group(row)) in self.table.view.collapsed:
+            self.table.fold(group, folded=False)
+        self.list.scrollTo(self.table.index_of(run_id))
+
+    def show_trash(self) -> None:
+        self._come_forward()
+        self.pages.setCurrentWidget(self.trash)
+        self.trash.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def _leave_trash(self) -> None:
+        if self.pages.currentWidget() is self.trash:
+            self.pages.setCurrentIndex(0)
+            self.list.setFocus()
 
     def _focus_filter(self) -> None:
+        self._leave_trash()
         self._come_forward()
         self.filters.text.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.filters.text.selectAll()
@@ -144,8 +233,21 @@ class RunsPanel(QWidget):
 
     def _ask_cancel(self, run_ids: Sequence[str]) -> None:
         self._come_forward()
+        self._leave_trash()
         found = [run for run in map(self._cockpit.runs.get, run_ids) if run is not None]
-        self.cancel_panel.ask([run.run_id for run in found], [run.name for run in found])
+        self.cancel_panel.ask_for([run.run_id for run in found], list(map(self._cockpit.runs.label, found)))
+
+    def _ask_delete(self, run_ids: Sequence[str]) -> None:
+        self._come_forward()
+        self._leave_trash()
+        found = [run for run in map(self._cockpit.runs.get, run_ids) if run is not None]
+        self.delete_bar.ask(
+            self.tr("Delete {count} runs?").format(count=len(found)),
+            list(map(self._cockpit.runs.label, found)),
+            (self.tr("Delete them"), self.tr("Keep them")),
+            self.tr("Moves them to the trash, from where they can be restored"),
+            lambda: self.actions_on_runs.delete(run_ids),
+        )
 
     def _show_menu(self, point: QPoint) -> None:
         viewport = self.list.viewport()
@@ -177,6 +279,7 @@ class RunsPanel(QWidget):
 
     def _drop_gone(self, run_ids: Sequence[str]) -> None:
         """A run that is gone is not looked at any more."""
+        self._count_trash()
         gone = {run_id for run_id in run_ids if self._cockpit.runs.get(run_id) is None}
         ids = self._cockpit.selection.ids
         if not gone.isdisjoint(ids):
@@ -186,7 +289,10 @@ class RunsPanel(QWidget):
         known = len(self._cockpit.runs) > 0
         self.list.set_away(not state.connected)
         away = self.tr("The trainer daemon is away. Runs go on; this is how they were when it was last heard.")
-        self.away_banner.say("" if state.connected or not known else away)
+        start = self.tr("Start the daemon") if state.stopped else ""
+        help_text = self.tr("Start the trainer daemon again; it takes up the runs that go on")
+        said = "" if state.connected or not known else state.sentence if start else away
+        self.away_banner.say(said, start, help_text)
         self._show_counts()
 
     def _show_counts(self, *_: object) -> None:

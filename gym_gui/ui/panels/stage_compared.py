@@ -1,28 +1,32 @@
-"""Several runs at a glance: their returns in one plot, and a line of numbers for each."""
+"""Several runs at a glance: their returns in one plot and a line of numbers for each, or what differs between them."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 
-from PyQt6.QtCore import Qt
-from PyQt6.QtGui import QResizeEvent
-from PyQt6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
+from PyQt6.QtCore import QSize, Qt
+from PyQt6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
 from gym_gui.services.run_words import state_word
+from gym_gui.ui.commands import Command
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.metrics_store import MOST_RUNS
 from gym_gui.ui.panels.key_numbers import key_numbers
+from gym_gui.ui.panels.run_differences import RunDifferences
 from gym_gui.ui.panels.stage_runs import StageRuns
 from gym_gui.ui.widgets.action_buttons import ActionButtons
-from gym_gui.ui.widgets.elided_label import ElidedLabel
+from gym_gui.ui.widgets.elided_label import ElidedLabel, cut_name
+from gym_gui.ui.widgets.segments import Segments
 from gym_gui.ui.widgets.status_badge import StatusBadge
 from mosaic_protocol.headline import RECENT_EPISODES
 
-_NARROW = 600
+_NARROW, _FLAT = 600, 340
 _FIRST_TO_GO = ("length", "speed", "progress", "remaining")
 _NUMBERS = ("mean_return", "length", "speed", "progress", "remaining")
-_MOST_HEIGHT = 190
+_ACTIONS = ("run-pause", "run-resume", "run-cancel", "show-metrics")
+_COMPARE = "compare-settings"
+_MOST_HEIGHT, _FLAT_HEIGHT = 190, 84
 
 
 class ComparedRuns(StageRuns):
@@ -33,37 +37,92 @@ class ComparedRuns(StageRuns):
         self._lines: dict[str, dict[str, QLabel]] = {}
         self._badges: dict[str, StatusBadge] = {}
         self._headings: dict[str, QLabel] = {}
-        self.title = QLabel()
+        self._roomy, self._most_height = True, _MOST_HEIGHT
+        self.title = ElidedLabel()
         self.title.setProperty("role", "huge")
         self._table = QScrollArea()
         self._table.setWidgetResizable(True)
         self._table.setFrameShape(QFrame.Shape.NoFrame)
         self._table.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._table.setMaximumHeight(_MOST_HEIGHT)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(20, 16, 20, 14)
         layout.setSpacing(10)
-        layout.addWidget(self.title)
+        layout.addLayout(self._make_head())
         layout.addWidget(self.plot, 1)
         layout.addWidget(self._table)
-        bottom = QHBoxLayout()
-        titles = {"show-metrics": self.tr("All metrics")}
-        self.next_actions = ActionButtons(cockpit.commands, ("show-metrics", "run-cancel"), titles)
-        bottom.addWidget(self.next_actions)
-        bottom.addStretch(1)
-        layout.addLayout(bottom)
-        cockpit.themes.changed.connect(lambda _: self._make_lines())
+        self.differences = RunDifferences(cockpit)
+        self.differences.hide()
+        layout.addWidget(self.differences, 1)
+        self.next_actions = ActionButtons(
+            cockpit.commands,
+            _ACTIONS,
+            {"show-metrics": self.tr("All metrics")},
+            themes=cockpit.themes,
+            signs={"show-metrics": "metrics"},
+            partners=("run-pause", "run-resume"),
+        )
+        layout.addWidget(self.next_actions)
+        cockpit.themes.changed.connect(lambda _: self._dress())
+        self._add_command()
 
-    def resizeEvent(self, event: QResizeEvent | None) -> None:
-        super().resizeEvent(event)
+    def _make_head(self) -> QHBoxLayout:
+        self.views = Segments(
+            [
+                ("curves", self.tr("Curves"), self.tr("Returns and numbers of the selected runs")),
+                ("differences", self.tr("Differences"), self.tr("What differs: settings, code, environment, results")),
+            ]
+        )
+        self.views.chosen.connect(self._show_view)
+        self.title.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        head = QHBoxLayout()
+        head.addWidget(self.title, 1)
+        head.addWidget(self.views, 0, Qt.AlignmentFlag.AlignRight)
+        return head
+
+    def _add_command(self) -> None:
+        text = self.tr("Show what differs between the selected runs: settings, code, environment, results")
+        also = "diff difference settings code packages"
+        command = Command(_COMPARE, self.tr("Compare settings"), "Run", "Ctrl+Shift+D", text, also)
+        self._cockpit.commands.add(command, self.compare_settings)
+        self._offer_command()
+        self._cockpit.selection.changed.connect(lambda _: self._offer_command())
+
+    def _offer_command(self) -> None:
+        several = len(self._cockpit.selection.ids) > 1
+        self._cockpit.commands.enable(_COMPARE, several, "" if several else self.tr("Select two runs or more."))
+
+    def compare_settings(self) -> None:
+        """Show what differs, ready for the arrow keys."""
+        self.views.choose("differences")
+        self.differences.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def _show_view(self, name: str) -> None:
+        as_text = name == "differences"
+        self.plot.setVisible(not as_text)
+        self._table.setVisible(not as_text)
+        self.differences.setVisible(as_text)
+
+    def fit(self, room: QSize) -> None:
+        """Where there is little room, the numbers that say least give way; where it is low, the title does."""
+        self._roomy = room.width() >= _NARROW
+        flat = room.height() < _FLAT
+        self.title.setVisible(not flat)
+        self._most_height = _FLAT_HEIGHT if flat else _MOST_HEIGHT
+        self.plot.make_flat(flat)
+        layout = self.layout()
+        assert layout is not None
+        layout.setContentsMargins(*((12, 6, 12, 6) if flat else (20, 16, 20, 14)))
+        layout.setSpacing(6 if flat else 10)
         self._fit()
 
     def _fit(self) -> None:
-        """Where there is little room, the numbers that say least give way."""
-        roomy = self.width() >= _NARROW
         for line in (self._headings, *self._lines.values()) if self._headings else ():
             for name in _FIRST_TO_GO:
-                line[name].setVisible(roomy)
+                line[name].setVisible(self._roomy)
+        self._table.setMaximumHeight(self._most_height)
+        inside = self._table.widget()
+        if inside is not None:
+            self._table.setMinimumHeight(min(self._most_height, inside.sizeHint().height() + 4))
 
     # ---- which runs ----------------------------------------------------------------------------------------------
 
@@ -78,6 +137,7 @@ class ComparedRuns(StageRuns):
         )
         if others:
             self._make_lines()
+        self.differences.show_runs([row.run for row in self.rows.values()])
         if self.rows:
             self.tell()
 
@@ -90,17 +150,21 @@ class ComparedRuns(StageRuns):
         grid.setContentsMargins(2, 0, 8, 0)
         grid.setHorizontalSpacing(18)
         grid.setVerticalSpacing(5)
-        titles = (self.tr("return"), self.tr("length"), self.tr("steps/s"), self.tr("steps"), self.tr("ETA"))
+        titles = (self.tr("mean return"), self.tr("mean length"), self.tr("steps/s"), self.tr("steps"), self.tr("ETA"))
         self._headings = {name: QLabel(title) for name, title in zip(_NUMBERS, titles, strict=True)}
         for column, heading in enumerate(self._headings.values(), start=2):
             heading.setProperty("role", "section")
             grid.addWidget(heading, 0, column, _side(column))
         for number in ("mean_return", "length"):
-            self._headings[number].setToolTip(self.tr("mean of the last {count}").format(count=RECENT_EPISODES))
+            self._headings[number].setToolTip(
+                self.tr("mean of the last {count} episodes").format(count=RECENT_EPISODES)
+            )
         theme = self._cockpit.themes.theme
         for line, (run_id, row) in enumerate(self.rows.items(), start=1):
             colour = theme.curve(self._store.colour_number(run_id)).name()
-            dot, name = QLabel(f"<span style='color:{colour}'>●</span>"), ElidedLabel(row.run.name)
+            dot = QLabel(f"<span style='color:{colour}'>●</span>")
+            dot.setProperty("rich", True)
+            name = ElidedLabel(self._cockpit.runs.label(row.run), cut=cut_name)
             title = QHBoxLayout()
             title.setSpacing(8)
             title.addWidget(dot)
@@ -112,11 +176,14 @@ class ComparedRuns(StageRuns):
             self._lines[run_id] = {number: QLabel("–") for number in _NUMBERS}
             for column, label in enumerate(self._lines[run_id].values(), start=2):
                 grid.addWidget(label, line, column, _side(column))
-        self._fit()
         grid.setColumnStretch(0, 1)
         grid.setRowStretch(len(self.rows) + 1, 1)
         self._table.setWidget(inside)
-        self._table.setMinimumHeight(min(_MOST_HEIGHT, inside.sizeHint().height() + 4))
+        self._fit()
+
+    def _dress(self) -> None:
+        self._make_lines()
+        self.tell()
 
     def tell(self) -> None:
         for run_id, row in self.rows.items():

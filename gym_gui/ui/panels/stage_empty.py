@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PyQt6.QtCore import Qt
+from PyQt6.QtCore import QSize, Qt
 from PyQt6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
 from gym_gui.ui.context import Cockpit
@@ -12,6 +12,7 @@ from gym_gui.ui.widgets.action_buttons import ActionButtons
 
 _NEXT_STEPS = ("do-train", "do-use", "show-runs")
 _ICON = 56
+_LOW = 340
 
 
 class EmptyStage(QWidget):
@@ -32,7 +33,7 @@ class EmptyStage(QWidget):
         self.newest.clicked.connect(self._select_newest)
         self.next_actions = ActionButtons(cockpit.commands, _NEXT_STEPS)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(40, 20, 40, 20)
+        layout.setContentsMargins(20, 8, 20, 8)
         layout.setSpacing(12)
         layout.addStretch(2)
         for label in (self._picture, self.title, self.text):
@@ -47,6 +48,10 @@ class EmptyStage(QWidget):
         cockpit.themes.changed.connect(self._dress)
         cockpit.bridge.connection_changed.connect(lambda _: self.tell())
         self.tell()
+
+    def fit(self, room: QSize) -> None:
+        """Where it is low, the picture gives way to the buttons."""
+        self._picture.setVisible(room.height() >= _LOW)
 
     def tell(self) -> None:
         """Say what fits what there is now."""

@@ -20,7 +20,7 @@ _TICK_MILLISECONDS = 500
 
 
 class StageRuns(QWidget):
-    """Asks for the numbers of :attr:`rows` only while it can be seen. A view says how it tells them."""
+    """Asks for the numbers of :attr:`rows` only while it can be seen. A view says how it shows them."""
 
     def __init__(self, cockpit: Cockpit) -> None:
         super().__init__()

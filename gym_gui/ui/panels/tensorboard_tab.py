@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from PyQt6.QtCore import Qt, QTimer, QUrl
-from PyQt6.QtGui import QDesktopServices, QHideEvent, QResizeEvent, QShowEvent
+from PyQt6.QtGui import QHideEvent, QResizeEvent, QShowEvent
 from PyQt6.QtWidgets import QHBoxLayout, QPushButton, QStackedLayout, QVBoxLayout, QWidget
 
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.tensorboard_server import TensorBoardServer
-from gym_gui.ui.web_view import make_web_view, why_not
+from gym_gui.ui.web_view import make_web_view, open_in_browser, why_not
 from gym_gui.ui.widgets.empty_page import EmptyPage
 from mosaic_protocol.paths import RunPaths
 from mosaic_protocol.run_manifest import read_manifest
@@ -29,7 +29,7 @@ class _Data(Enum):
 
 
 def _data_of(run: RunPaths) -> _Data:
-    if run.tensorboard.is_dir() and any(run.tensorboard.glob("events.out.tfevents.*")):
+    if run.tensorboard.is_dir() and any(run.tensorboard.rglob("events.out.tfevents.*")):
         return _Data.THERE
     return _Data.NEVER if read_manifest(run).get("state") == "TERM" else _Data.EXPECTED
 
@@ -115,8 +115,8 @@ class TensorBoardTab(QWidget):
         self._cockpit.bridge.in_background(lambda: _data_of(self._run), self._decide, owner=self)
 
     def _decide(self, data: _Data) -> None:
-        if self.server is not None or self._closed:
-            return
+        if self.server is not None or self._closed or not self.isVisible():
+            return  # docks that are arranged show a tab for an instant, which nobody has opened
         if data is _Data.THERE:
             self._begin()
         elif data is _Data.NEVER:
@@ -162,4 +162,5 @@ class TensorBoardTab(QWidget):
             self._begin()
 
     def _open_browser(self) -> None:
-        QDesktopServices.openUrl(QUrl(self.address))
+        if self.address:
+            open_in_browser(self.address, self._cockpit.notify)

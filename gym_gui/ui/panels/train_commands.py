@@ -15,25 +15,34 @@ if TYPE_CHECKING:
     from gym_gui.ui.panels.train_dock import TrainDock
 
 
+_ALSO = {"train": "new run form set up", "use": "checkpoints policy evaluate play warm start import"}
+
+
 def add_train_commands(cockpit: Cockpit, dock: TrainDock) -> None:
     """Offer them once for a dock; those about a form act on the one that is shown."""
     add, tr = cockpit.commands.add, dock.tr
-    launch = Command("launch", tr("Launch the run"), "Run", "Ctrl+Return", tr("Submit what stands in the form"))
+    start = tr("Check what stands in the form, and submit it")
+    launch = Command("launch", tr("Launch the run"), "Run", "Ctrl+Return", start, "start begin submit go")
     add(launch, lambda: _with_form(dock, TrainForm.launch))
     check = Command(
-        "dry-run", tr("Dry run"), "Run", "Ctrl+Shift+Return", tr("Let the worker check the form; nothing starts")
+        "dry-run",
+        tr("Dry run"),
+        "Run/Form",
+        "Ctrl+Shift+Return",
+        tr("Let the worker check the form; nothing starts"),
+        "check validate test",
     )
     add(check, lambda: _with_form(dock, TrainForm.dry_run))
-    copy = Command("copy-command", tr("Copy the command line"), "Run", "Ctrl+Shift+C", tr("The same run, to type"))
+    copy = Command("copy-command", tr("Copy the command line"), "Run/Form", "Ctrl+Shift+C", tr("The same run, to type"))
     add(copy, lambda: _copy_command(cockpit, dock))
-    reset = Command("reset-form", tr("Reset the form"), "Run", "", tr("Every field of the form to its default"))
+    reset = Command("reset-form", tr("Reset the form"), "Run/Form", "", tr("Every field of the form to its default"))
     add(reset, lambda: _reset_form(cockpit, dock))
     for name, title in (("human", tr("Human mode")), ("hybrid", tr("Hybrid mode")), ("agent", tr("Agent mode"))):
         tooltip = dock.mode.buttons[name].toolTip()
-        add(Command(f"mode-{name}", title, "View", "", tooltip), partial(dock.mode.choose, name))
+        add(Command(f"mode-{name}", title, "View/Mode", "", tooltip), partial(dock.mode.choose, name))
     for name, title in (("train", tr("Train new")), ("use", tr("Use trained"))):
         tooltip = dock.what.buttons[name].toolTip()
-        add(Command(f"do-{name}", title, "View", "", tooltip), partial(dock.show_page, name))
+        add(Command(f"do-{name}", title, "View/Mode", "", tooltip, _ALSO[name]), partial(dock.show_page, name))
 
 
 def _with_form(dock: TrainDock, act: Callable[[TrainForm], None]) -> None:

@@ -6,16 +6,19 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from PyQt6.QtCore import Qt, QTimer, pyqtSignal
-from PyQt6.QtWidgets import QHBoxLayout, QLabel, QStackedWidget, QToolButton, QVBoxLayout, QWidget
+from PyQt6.QtWidgets import QDockWidget, QHBoxLayout, QLabel, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
+from gym_gui.services.external_services import ServiceState, look_for
 from gym_gui.services.worker_queries import WorkerQueries
 from gym_gui.ui.bridge import ConnectionState
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.forms.train_form import TrainForm
 from gym_gui.ui.icons import icon
 from gym_gui.ui.panels.train_commands import add_train_commands
+from gym_gui.ui.play.play_panel import PlayPanel
 from gym_gui.ui.presenters.workers.registry import PresenterRegistry, default_presenters
 from gym_gui.ui.styling import tell
+from gym_gui.ui.tab_order import stops
 from gym_gui.ui.theme import Theme
 from gym_gui.ui.widgets.empty_page import EmptyPage
 from gym_gui.ui.widgets.preset_bar import PresetBar
@@ -29,14 +32,14 @@ if TYPE_CHECKING:
     from gym_gui.services.checkpoints.entry import CheckpointEntry
 
 RETRY_MILLISECONDS = 3000
-_USUAL_WORKER = "cleanrl"
+SERVICES_MILLISECONDS = 10_000
 
 
 class TrainDock(QWidget):
-    """``catalog_changed(Catalog)`` when the daemon has told which workers there are.
+    """``catalog_changed(Catalog)`` when the daemon has named its workers.
 
-    Training widgets are not shown, and not made, until Agent mode. The widget for trained policies is another's:
-    :meth:`set_use_trained`.
+    Training widgets are not shown, and not made, until a person asks for them: by Agent mode, by *Train new*, by a
+    worker, or by a command that is about a form. The widget for trained policies is another's: :meth:`set_use_trained`.
     """
 
     catalog_changed = pyqtSignal(object)
@@ -49,6 +52,8 @@ class TrainDock(QWidget):
         self.queries = WorkerQueries(cockpit.bridge.paths)
         self.catalog = Catalog()
         self.forms: dict[str, TrainForm] = {}
+        self._asked = any(cockpit.preferences.get(f"train.{name}") for name in ("asked", "mode", "what", "worker"))
+        """Whether a person ever asked for the training widgets."""
         self.mode = self._make_mode()
         self.workers = WorkerList(cockpit.themes)
         self.what = self._make_what()
@@ -60,19 +65,23 @@ class TrainDock(QWidget):
         self.told.setProperty("role", "muted")
         self.told.setContentsMargins(12, 0, 12, 0)
         self.empty = EmptyPage()
-        self.empty.acted.connect(lambda: self.mode.choose("agent"))
+        self.empty.acted.connect(lambda: self.show_page("train"))
         self.trained: QWidget = EmptyPage(
             self.tr("No trained policies here"), self.tr("Train a new agent first; its checkpoints are listed here.")
         )
         self.pages = QStackedWidget()
         self.pages.addWidget(self.empty)
         self.pages.addWidget(self.trained)
+        self.play: PlayPanel | None = None
         self._lay_out()
         self._dress(cockpit.themes.theme)
         self._retry = QTimer(self)
         self._retry.setSingleShot(True)
         self._retry.setInterval(RETRY_MILLISECONDS)
         self._retry.timeout.connect(self.ask_workers)
+        self._services = QTimer(self)
+        self._services.setInterval(SERVICES_MILLISECONDS)
+        self._services.timeout.connect(self._look_for_services)
         add_train_commands(cockpit, self)
         self._connect()
         self._arrange()
@@ -101,8 +110,14 @@ class TrainDock(QWidget):
             ]
         )
         what.setAccessibleName(tr("Train a new agent or use a trained one"))
-        what.choose(self._cockpit.preferences.get("train.what", "train"))
+        what.buttons["use"].setObjectName("use-trained")  # by which the tour finds it
+        what.choose(self._wish_for(self._cockpit.preferences.get("train.worker", "")))
         return what
+
+    def _wish_for(self, worker_type: str) -> str:
+        """What was done last with this agent: ``train`` or ``use``."""
+        remembered = self._cockpit.preferences.get
+        return str(remembered(f"train.what.{worker_type}", remembered("train.what", "train")))
 
     def _make_presets_button(self) -> QToolButton:
         button = QToolButton()
@@ -145,6 +160,9 @@ class TrainDock(QWidget):
         self.mode.chosen.connect(self._mode_chosen)
         self.what.chosen.connect(self._what_chosen)
         self.workers.chosen.connect(self._worker_chosen)
+        self.workers.itemClicked.connect(lambda _: self._ask_for_form())
+        for button in (self.mode.buttons["agent"], self.what.buttons["train"]):
+            button.clicked.connect(lambda _: self._ask_for_form())
         self._cockpit.bridge.connection_changed.connect(self._connection_changed)
         if self._cockpit.bridge.connection.connected:
             self.ask_workers()
@@ -156,14 +174,33 @@ class TrainDock(QWidget):
         self._cockpit.bridge.call(lambda client: client.workers(), self._take_workers, self._no_workers, owner=self)
 
     def _take_workers(self, answer: pb.ListWorkersResponse) -> None:
-        self.catalog = Catalog.from_daemon(answer)
+        self._use_catalog(Catalog.from_daemon(answer, self.presenters.problems))
+        self._look_for_services()
+
+    def _use_catalog(self, catalog: Catalog) -> None:
+        self.catalog = catalog
         for worker_type, form in self.forms.items():
-            entry = self.catalog.entries.get(worker_type)
+            entry = catalog.entries.get(worker_type)
             if entry is not None and entry != form.entry:
                 form.entry = entry
                 form.refresh()
         self._arrange()
-        self.catalog_changed.emit(self.catalog)
+        self.catalog_changed.emit(catalog)
+
+    def _look_for_services(self) -> None:
+        """Find out whether the services that workers need answer, and again from time to time."""
+        wanted = self.catalog.services_wanted()
+        if not wanted:
+            self._services.stop()
+            return
+        look = lambda: {worker_type: look_for(services) for worker_type, services in wanted.items()}  # noqa: E731
+        self._cockpit.bridge.in_background(look, self._take_services, owner=self)
+        self._services.start()
+
+    def _take_services(self, found: Mapping[str, tuple[ServiceState, ...]]) -> None:
+        catalog = self.catalog.with_services(found)
+        if catalog != self.catalog:
+            self._use_catalog(catalog)
 
     def _no_workers(self, sentence: str) -> None:
         self._tell(sentence, "warning")
@@ -186,33 +223,64 @@ class TrainDock(QWidget):
         self.pages.addWidget(widget)
         self._arrange()
 
+    def set_play(self, panel: PlayPanel) -> None:
+        """Take the widget for live sessions, which Human and Hybrid mode show."""
+        self.play = panel
+        self.pages.addWidget(panel)
+        self._arrange()
+
     def show_page(self, what: str) -> None:
         """Agent mode with ``train`` or ``use`` in front."""
         self.mode.choose("agent")
         self.what.choose(what)
+        if what == "train":
+            self._ask_for_form()
+
+    def _ask_for_form(self) -> None:
+        """A person wants the training widgets; from now on they are there."""
+        if not self._asked:
+            self._asked = True
+            self._cockpit.preferences.put("train.asked", True)
+            self._arrange(relist=False)
 
     def duplicate(self, config: Mapping[str, Any]) -> None:
         """Show a run's config in its worker's form, for "duplicate as new"."""
         worker_type = str(config["metadata"]["worker"]["type"])
-        self.show_page("train")
-        if worker_type not in self.catalog.entries:
-            sentence = self.tr("The worker {type} of that run is not installed").format(type=repr(worker_type))
-            self._cockpit.notify(Notice(sentence, "warning"))
+        entry = self.catalog.entries.get(worker_type)
+        if entry is None:
+            self.show_page("train")
+            self._warn(self.tr("The worker {type} of that run is not installed").format(type=repr(worker_type)))
             return
-        self.workers.choose(worker_type)
-        self.form_for(self.catalog.entries[worker_type]).fill_quietly(config)
+        self._show_form(entry).fill_quietly(config)
 
-    def set_checkpoint(self, path: str, kind: str, algo: str = "", env_id: str = "") -> None:
-        """Begin the next CleanRL run from a checkpoint; kind: ``warm_start`` or ``resume``."""
-        self.show_page("train")
-        self.workers.choose(_USUAL_WORKER)
-        take = getattr(self.form, "set_checkpoint", None)
-        if take is not None:
-            take(path, kind, algo, env_id)
+    def set_checkpoint(self, path: str, kind: str, algo: str = "", env_id: str = "", worker: str = "") -> None:
+        """Begin the next run from a checkpoint in the form of its worker; kind: ``warm_start`` or ``resume``.
+
+        Without a worker it is the one that offers the algorithm, else the one that is chosen.
+        """
+        entries = self.catalog.entries
+        offering = next((one.type for one in entries.values() if algo and algo in one.algorithms), self.workers.choice)
+        entry = entries.get(worker or offering)
+        if entry is None or entry.is_human:
+            self._warn(self.tr("The worker {type} of that checkpoint is not installed").format(type=repr(worker)))
+        elif not getattr(entry.capabilities, kind):
+            self._warn(self.tr("{worker} cannot begin a run from a checkpoint this way").format(worker=entry.name))
+        else:
+            self._show_form(entry).set_checkpoint(path, kind, algo, env_id)
 
     def begin_from(self, checkpoint: CheckpointEntry, kind: str) -> None:
-        """The same for a checkpoint of the registry, with the algorithm and the environment that it fits."""
-        self.set_checkpoint(str(checkpoint.path), kind, checkpoint.algo, checkpoint.env_id)
+        """The same for a checkpoint of the registry, with the worker, algorithm and environment that it fits."""
+        self.set_checkpoint(str(checkpoint.path), kind, checkpoint.algo, checkpoint.env_id, checkpoint.worker)
+
+    def _show_form(self, entry: WorkerEntry) -> TrainForm:
+        """Bring a worker's form into sight. The worker comes first: it brings its own last page with it."""
+        self.mode.choose("agent")
+        self.workers.choose(entry.type)
+        self.show_page("train")
+        return self.form_for(entry)
+
+    def _warn(self, sentence: str) -> None:
+        self._cockpit.notify(Notice(sentence, "warning"))
 
     @property
     def form(self) -> TrainForm | None:
@@ -223,63 +291,84 @@ class TrainDock(QWidget):
     def form_for(self, entry: WorkerEntry) -> TrainForm:
         """The form of a worker, made when it is first wanted."""
         if entry.type not in self.forms:
-            form = self.presenters.presenter_for(entry.type).make_form(self._cockpit, entry, self.queries)
+            form = self.presenters.make_form(self._cockpit, entry, self.queries)
             self.forms[entry.type] = form
             self.pages.addWidget(form)
         return self.forms[entry.type]
 
     def _mode_chosen(self, mode: str) -> None:
         self._cockpit.preferences.put("train.mode", mode)
+        self._asked = self._asked or mode == "agent"
         self._arrange()
 
     def _what_chosen(self, what: str) -> None:
-        self._cockpit.preferences.put("train.what", what)
+        worker_type = self.workers.choice
+        self._cockpit.preferences.put(f"train.what.{worker_type}" if worker_type else "train.what", what)
         self._arrange()
 
     def _worker_chosen(self, worker_type: str) -> None:
         if self.mode.choice == "agent":
             self._cockpit.preferences.put("train.worker", worker_type)
+            self._asked = True
+            self.what.choose(self._wish_for(worker_type))
         self._arrange(relist=False)
 
     def _arrange(self, *, relist: bool = True) -> None:
         """Show what belongs to the mode, the worker and the wish."""
         mode, what = self.mode.choice, self.what.choice
         if relist:
-            self.workers.show_entries(
-                self.catalog.for_mode(mode), self._cockpit.preferences.get("train.worker", _USUAL_WORKER)
-            )
+            self.workers.show_entries(self.catalog.for_mode(mode), self._usual_worker())
         is_agent = mode == "agent"
-        self.workers.setVisible(not (is_agent and what == "use") and self.workers.count() > 0)
+        self.setWindowTitle(self.tr("Train") if is_agent else self.tr("Play"))
+        dock = self.parentWidget()
+        if isinstance(dock, QDockWidget) and dock.widget() is self:  # a replay may have borrowed it
+            dock.setWindowTitle(self.windowTitle())
+        # Whose checkpoints are looked through is a choice only where there are several workers.
+        self.workers.setVisible(is_agent and self.workers.count() > (1 if what == "use" else 0))
         self.what.setVisible(is_agent)
         entry = self.catalog.entries.get(self.workers.choice)
-        ready_to_train = is_agent and what == "train" and entry is not None and not entry.is_human
+        ready_to_train = self._asked and is_agent and what == "train" and entry is not None and not entry.is_human
         can_use_presets = what == "use" and hasattr(self.trained, "put_state")
         with_presets = self.presets_button.isChecked()
         self.presets_button.setVisible(is_agent and (ready_to_train or can_use_presets))
         self.train_presets.setVisible(with_presets and ready_to_train)
         self.use_presets.setVisible(with_presets and is_agent and can_use_presets)
-        self._tell("; ".join(self.catalog.problems) if is_agent else "", "warning")
         if is_agent and what == "use":
-            self.pages.setCurrentWidget(self.trained)
+            self._show_trained()
         elif ready_to_train and entry is not None:
             self.pages.setCurrentWidget(self.form_for(entry))
+        elif mode != "agent" and self.play is not None:
+            self.play.use_mode("hybrid" if mode == "hybrid" else "human", self.catalog.sessions)
+            self.pages.setCurrentWidget(self.play)
         else:
             self._show_empty(mode)
+        problems = dict.fromkeys([*self.catalog.problems, *self.presenters.problems])
+        self._tell("; ".join(problems) if is_agent else "", "warning")
+
+    def _usual_worker(self) -> str:
+        """The one that was chosen last, else the first that could start now."""
+        agents = self.catalog.for_mode("agent")
+        first = next((entry.type for entry in agents if entry.ready), "")
+        return str(self._cockpit.preferences.get("train.worker", first) or first)
+
+    def _show_trained(self) -> None:
+        use_worker = getattr(self.trained, "use_worker", None)
+        if use_worker is not None:
+            workers = [entry.type for entry in self.catalog.for_mode("agent")]
+            use_worker(self.workers.choice if len(workers) > 1 else "", workers)
+        self.pages.setCurrentWidget(self.trained)
 
     def _show_empty(self, mode: str) -> None:
         tr = self.tr
-        if mode == "human":
-            text = tr("Play sessions come in a later version. Until then, train an agent and watch its curves.")
-            self.empty.tell(tr("Playing yourself"), text, tr("Train an agent"))
-        elif mode == "hybrid":
-            text = tr("You and a trained policy in turns: this comes with play sessions. Train a policy meanwhile.")
-            self.empty.tell(tr("Sharing control"), text, tr("Train an agent"))
-        elif not self._cockpit.bridge.connection.connected:
+        if not self._cockpit.bridge.connection.connected:
             text = tr("Workers are listed as soon as the trainer daemon answers. What you typed is kept.")
             self.empty.tell(tr("Waiting for the trainer daemon"), text)
         elif not self.catalog.for_mode("agent"):
             text = tr("Install one, for instance with `make setup`, or name its folder in MOSAIC_WORKER_PATH.")
             self.empty.tell(tr("No worker is installed"), text)
+        else:
+            text = tr("Choose an algorithm and an environment. Nothing starts before you press Launch.")
+            self.empty.tell(tr("Train an agent"), text, tr("Set up a run"))
         self.pages.setCurrentWidget(self.empty)
 
     def _tell(self, sentence: str, role: str) -> None:
@@ -295,8 +384,7 @@ class TrainDock(QWidget):
         entry = self.catalog.entries.get(str(state.get("worker")))
         form_state = state.get("form")
         if entry is not None and isinstance(form_state, dict):
-            self.workers.choose(entry.type)
-            self.form_for(entry).put_state(form_state)
+            self._show_form(entry).put_state(form_state)
 
     def _use_state(self) -> dict[str, Any]:
         read = getattr(self.trained, "state", None)
@@ -312,10 +400,22 @@ class TrainDock(QWidget):
     def close_panel(self) -> None:
         """End what is under way in the background: nobody waits for the answers any more, and the bridge would."""
         self._retry.stop()
+        self._services.stop()
         self.queries.stop()
+        for form in self.forms.values():
+            form.close_panel()
+        if self.play is not None:
+            self.play.close_panel()
         close = getattr(self.trained, "close_panel", None)
         if close is not None:
             close()
 
     def setFocus(self, reason: Qt.FocusReason = Qt.FocusReason.OtherFocusReason) -> None:
-        self.mode.buttons[self.mode.choice].setFocus(reason)
+        """The first field of the form, or where there is none what brings it, or the choice of who acts."""
+        if self.play is not None and self.pages.currentWidget() is self.play:
+            self.play.setFocus(reason)
+            return
+        fields = [stop for stop in stops(self.form.area) if not isinstance(stop, QToolButton)] if self.form else []
+        shows_empty = self.pages.currentWidget() is self.empty and not self.empty.button.isHidden()
+        first = self.empty.button if shows_empty else self.mode.buttons[self.mode.choice]
+        (fields[0] if fields else first).setFocus(reason)

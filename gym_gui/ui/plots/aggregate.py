@@ -57,14 +57,6 @@ def seed_group(run_name: str, config_json: str) -> str:
     return json.dumps([shared, _without_seed(worker.get("config")), parent], sort_keys=True)
 
 
-def seed_of(config_json: str) -> int | None:
-    try:
-        seed = json.loads(config_json)["metadata"]["worker"]["config"]["seed"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    return seed if isinstance(seed, int) else None
-
-
 def _without_seed(settings: Any) -> Any:
     if isinstance(settings, dict):
         return {name: _without_seed(value) for name, value in settings.items() if name not in ("seed", "exp_name")}

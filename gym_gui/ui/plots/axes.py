@@ -1,4 +1,4 @@
-"""Axes of a plot in the manner of the cockpit: short numbers, the theme's colours, no unit guessed."""
+"""Axes of a plot in the style of the cockpit: short numbers, the theme's colours, no unit guessed."""
 
 from __future__ import annotations
 

@@ -13,9 +13,10 @@ from gym_gui.ui.plots.plot_card import PlotCard
 from gym_gui.ui.plots.plot_grid import REFRESH_MILLISECONDS
 from gym_gui.ui.plots.tags import grouped
 from gym_gui.ui.theme import Themes
+from mosaic_protocol.headline import RETURN_TAG
 
 _SMOOTHING = 0.9
-_LEAST_HEIGHT = 110
+_LEAST_HEIGHT, _FLAT_HEIGHT = 110, 60
 
 
 class BigPlot(QWidget):
@@ -26,6 +27,8 @@ class BigPlot(QWidget):
         super().__init__(parent)
         self._themes, self._tag = themes, tag
         self._curves: list[Curve] = []
+        self._least_height = _LEAST_HEIGHT
+        self._without_curve = ""
         self._layout = QVBoxLayout(self)
         self._layout.setContentsMargins(0, 0, 0, 0)
         self.card = self._make(tag)
@@ -43,6 +46,7 @@ class BigPlot(QWidget):
             self._layout.removeWidget(self.card)
             self.card.deleteLater()
             self.card = self._make(wanted)
+            self.card.explain_nothing(self._without_curve)
         elif list(curves) == self._curves:
             return
         self._curves = list(curves)
@@ -50,7 +54,13 @@ class BigPlot(QWidget):
 
     def explain_nothing(self, sentence: str) -> None:
         """What to say while there is no curve."""
-        self.card.without_points = sentence
+        self._without_curve = sentence
+        self.card.explain_nothing(sentence)
+
+    def make_flat(self, flat: bool) -> None:
+        """Be content with very little height, or not."""
+        self._least_height = _FLAT_HEIGHT if flat else _LEAST_HEIGHT
+        self.card.plot.setMinimumHeight(self._least_height)
 
     def reset(self) -> None:
         """See the whole of whatever comes next."""
@@ -59,7 +69,8 @@ class BigPlot(QWidget):
     def _make(self, tag: str) -> PlotCard:
         card = PlotCard(tag, self._themes, self, wheel_zooms=True)
         card.set_exportable(False)
-        card.plot.setMinimumHeight(_LEAST_HEIGHT)
+        card.newest.setVisible(tag != RETURN_TAG)  # which stands beside it among the numbers
+        card.plot.setMinimumHeight(self._least_height)
         card.explain(self.tr("smoothed, raw behind"))
         card.plot.set_options(PlotOptions(smoothing=_SMOOTHING))
         card.plot.cursor_moved.connect(lambda x: card.plot.show_cursor(x, readout=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from gym_gui.ui.plots.run_metrics import RunMetrics
 from gym_gui.ui.plots.series_buffer import Floats
+from mosaic_protocol.whole_files import drafted
 
 HEADER = ("run_id", "run_name", "tag", "step", "wall_time", "relative_seconds", "value")
 
@@ -52,19 +52,12 @@ def write_csv(path: Path, curves: Sequence[Snapshot]) -> int:
 
     The file appears whole or not at all. Raises OSError.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    count = 0
-    try:
-        with draft.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(HEADER)
-            for curve in curves:
-                writer.writerows(_rows(curve))
-                count += len(curve.steps)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
-    return count
+    with drafted(path) as draft, draft.open("x", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(HEADER)
+        for curve in curves:
+            writer.writerows(_rows(curve))
+    return sum(len(curve.steps) for curve in curves)
 
 
 def _rows(curve: Snapshot) -> Iterable[tuple[object, ...]]:

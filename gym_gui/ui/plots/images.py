@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from PyQt6.QtCore import QRect, QRectF, QSize, Qt
-from PyQt6.QtGui import QColor, QImage, QPainter
+from PyQt6.QtGui import QImage, QPainter
 from PyQt6.QtSvg import QSvgGenerator
 
 from gym_gui.ui.plots.curve_plot import CurvePlot
@@ -65,15 +65,12 @@ def _paint(painter: QPainter, plot: CurvePlot, title: str, theme: Theme) -> None
     painter.setFont(plain)
     top = _HEAD
     for curve in plot.curves:
-        _paint_key(painter, QRect(_MARGIN, top, width, _LINE), curve.label, theme.curve(curve.colour), theme)
+        line = QRect(_MARGIN, top, width, _LINE)
+        painter.fillRect(QRect(line.left(), line.center().y() - 1, 14, 3), theme.curve(curve.colour))
+        painter.setPen(theme.colour("muted"))
+        painter.drawText(line.adjusted(22, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, curve.label)
         top += _LINE
     target = QRectF(0, top, plot.width(), plot.height())
     plot.show_cursor(None)
     plot.refresh(unseen=True)
     plot.scene().render(painter, target, plot.sceneRect())
-
-
-def _paint_key(painter: QPainter, line: QRect, label: str, colour: QColor, theme: Theme) -> None:
-    painter.fillRect(QRect(line.left(), line.center().y() - 1, 14, 3), colour)
-    painter.setPen(theme.colour("muted"))
-    painter.drawText(line.adjusted(22, 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, label)

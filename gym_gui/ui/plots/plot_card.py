@@ -11,8 +11,10 @@ from gym_gui.ui.plots.curve_plot import CurvePlot
 from gym_gui.ui.plots.drawing import extent, last_value
 from gym_gui.ui.plots.tags import title_of
 from gym_gui.ui.theme import Theme, Themes
+from mosaic_protocol.headline import LENGTH_TAG, RECENT_EPISODES, RETURN_TAG
 
 PLOT_HEIGHT = 170
+_EPISODIC = (RETURN_TAG, LENGTH_TAG)
 
 
 class PlotCard(QFrame):
@@ -33,10 +35,16 @@ class PlotCard(QFrame):
         self.title.setToolTip(help_text.format(tag=tag))
         self.newest = QLabel()
         self.newest.setProperty("role", "muted")
-        self.without_points = self.tr("no numbers yet")
+        self.newest.setToolTip(
+            self.tr("Mean of the last {count} episodes").format(count=RECENT_EPISODES)
+            if tag in _EPISODIC
+            else self.tr("Where the curve ends, smoothed as it is drawn")
+        )
+        self._without_points = self.tr("no numbers yet")
         self._hint = QLabel(self.plot)
         self._hint.setProperty("role", "muted")
         self._hint.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._hint.setWordWrap(True)
         self._hint.hide()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(10, 5, 5, 4)
@@ -90,15 +98,33 @@ class PlotCard(QFrame):
         """A word beside the title about how the curve is drawn."""
         self._about.setText(text)
 
+    def explain_nothing(self, sentence: str) -> None:
+        """What an empty plot says; at once, since nothing new is ever drawn of a run that is over."""
+        if sentence != self._without_points:
+            self._without_points = sentence
+            self._show_hint()
+
     def refresh(self) -> bool:
         """Draw what is new; whether there was anything."""
         if not self.plot.refresh():
             return False
-        curves = self.plot.curves
-        single = last_value(curves[0], self.tag, self.plot.options) if len(curves) == 1 else None
-        self.newest.setText(value_text(single) if single is not None else "")
+        self.newest.setText(self._newest_text())
         self._show_hint()
         return True
+
+    def _newest_text(self) -> str:
+        """The number that the curve has come to. Of returns and lengths it is the mean that every listing shows: where
+        the smoothed curve ends depends on the smoothing, and would be one more return on the screen."""
+        curves = self.plot.curves
+        if len(curves) != 1:
+            return ""
+        if self.tag not in _EPISODIC:
+            value = last_value(curves[0], self.tag, self.plot.options)
+            return value_text(value) if value is not None else ""
+        members = curves[0].having(self.tag)
+        mean = members[0].recent_mean(self.tag, RECENT_EPISODES) if len(members) == 1 else None
+        words = self.tr("last {count}: {value}")
+        return words.format(count=RECENT_EPISODES, value=value_text(mean)) if mean is not None else ""
 
     def _show_hint(self) -> None:
         """An empty plot says why it is."""
@@ -108,7 +134,7 @@ class PlotCard(QFrame):
         if shown:
             return
         logarithmic = options.log_y or (options.log_x and extent(curves, self.tag, options) is None)
-        text = self.tr("nothing above zero to show on a logarithmic axis") if logarithmic else self.without_points
+        text = self.tr("nothing above zero to show on a logarithmic axis") if logarithmic else self._without_points
         self._hint.setText(text)
         self._hint.setGeometry(self.plot.rect())
 

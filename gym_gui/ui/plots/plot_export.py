@@ -82,10 +82,8 @@ class PlotExporter(QObject):
         except OSError as error:
             self._refused(str(error))
         else:
-            self._done(self.tr("{count} saved to {file}").format(count=self._counted(len(plots)), file=path))
-
-    def _counted(self, number: int) -> str:
-        return self.tr("The plot") if number == 1 else self.tr("{number} plots").format(number=number)
+            count = self.tr("The plot") if len(plots) == 1 else self.tr("{number} plots").format(number=len(plots))
+            self._done(self.tr("{count} saved to {file}").format(count=count, file=path))
 
     def _done(self, sentence: str) -> None:
         self._cockpit.notify(Notice(sentence, "good"))

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from PyQt6.QtCore import QSignalBlocker, Qt, QTimer, pyqtSignal
-from PyQt6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QMenu, QSlider, QToolButton, QVBoxLayout, QWidget
+from PyQt6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QMenu, QToolButton, QVBoxLayout, QWidget
 
 from gym_gui.ui.icons import icon
 from gym_gui.ui.plots.drawing import PlotOptions
 from gym_gui.ui.preferences import Preferences
 from gym_gui.ui.theme import Theme, Themes
+from gym_gui.ui.widgets.calm import CalmSlider
 from gym_gui.ui.widgets.segments import Segments
 
 _PREFERENCE = "metrics.options"
 _SMOOTHEST = 0.999
 _FIRST_SMOOTHING = 50
-"""What the stage's big curve has, so that both tell the same number."""
+"""What the stage's big curve has, so that both show the same number."""
 _TYPING_MILLISECONDS = 150
 
 
@@ -99,7 +100,7 @@ class PlotToolbar(QWidget):
     def _make_smoothing(self) -> None:
         self._smoothing_title = QLabel(self.tr("Smoothing"))
         self._smoothing_title.setProperty("role", "muted")
-        self.smoothing = QSlider(Qt.Orientation.Horizontal)
+        self.smoothing = CalmSlider(Qt.Orientation.Horizontal)
         self.smoothing.setRange(0, 100)
         self.smoothing.setPageStep(10)
         self.smoothing.setMinimumWidth(60)

@@ -23,7 +23,7 @@ class Readout(QLabel):
     def __init__(self, plot: QWidget) -> None:
         super().__init__(plot)
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        self.setTextFormat(Qt.TextFormat.RichText)
+        self.setProperty("rich", True)
         self._look = ""
         self.hide()
 

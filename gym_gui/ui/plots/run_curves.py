@@ -1,4 +1,4 @@
-"""From selected runs to the curves of a plot: named so that they can be told apart, seeds together where wanted."""
+"""From selected runs to the curves of a plot: with distinct names, seeds together where wanted."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class SeriesBuffer:
 
     The arrays handed out are views that stay as they are until the next :meth:`append`; copy them for other threads.
     ``version`` changes with every append, ``rewrites`` only when points that were there moved, so that what was derived
-    from them must be derived anew.
+    from them must be derived again.
     """
 
     def __init__(self, most: int = MOST_POINTS) -> None:

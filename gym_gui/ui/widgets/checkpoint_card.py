@@ -13,6 +13,7 @@ from gym_gui.services.checkpoints.entry import CheckpointEntry
 from gym_gui.ui.styling import set_style_property
 from gym_gui.ui.theme import Theme
 from gym_gui.ui.widgets.sparkline import Sparkline
+from mosaic_protocol.headline import RECENT_EPISODES
 
 CARD_WIDTH = 272
 
@@ -42,8 +43,9 @@ class CheckpointCard(QFrame):
         name = QLabel()
         name.setProperty("role", "muted")
         name.setText(self._fitted(name, entry.run_name or entry.run_id))
-        facts = QLabel(facts_text(entry))
-        facts.setProperty("role", "muted")
+        score.setToolTip(self.tr("{what} when it was written").format(what=score_words(entry)))
+        self._facts = QLabel(facts_text(entry))
+        self._facts.setProperty("role", "muted")
         marks = QLabel(marks_text(entry))
         marks.setProperty("role", "error" if entry.integrity.state == "damaged" else "good")
         layout = QGridLayout(self)
@@ -53,7 +55,7 @@ class CheckpointCard(QFrame):
         layout.addWidget(name, 1, 0, 1, 2)
         layout.addWidget(score, 2, 0)
         layout.addWidget(Sparkline(curve, theme.colour("accent")), 2, 1)
-        layout.addWidget(facts, 3, 0, 1, 2)
+        layout.addWidget(self._facts, 3, 0, 1, 2)
         layout.addWidget(marks, 4, 0, 1, 2)
         layout.setColumnStretch(1, 1)
 
@@ -61,6 +63,9 @@ class CheckpointCard(QFrame):
         """The text, cut in the middle where it is too long for a card; the tooltip has all of it."""
         label.setToolTip(text)
         return label.fontMetrics().elidedText(text, Qt.TextElideMode.ElideMiddle, CARD_WIDTH - 28)
+
+    def tell_age(self) -> None:
+        self._facts.setText(facts_text(self.entry))
 
     def set_selected(self, selected: bool) -> None:
         set_style_property(self, "selected", "true" if selected else "false")
@@ -79,6 +84,13 @@ class CheckpointCard(QFrame):
 def score_text(entry: CheckpointEntry) -> str:
     mean = entry.metrics.get("mean_return")
     return f"{mean:,.4g}" if isinstance(mean, int | float) else "–"
+
+
+def score_words(entry: CheckpointEntry) -> str:
+    """What :func:`score_text` is: "mean return of the last 100 episodes"."""
+    episodes = entry.metrics.get("episodes")
+    count = f" {min(episodes, RECENT_EPISODES)}" if isinstance(episodes, int) and episodes > 1 else ""
+    return f"mean return of the last{count} episodes"
 
 
 def facts_text(entry: CheckpointEntry) -> str:

@@ -5,25 +5,33 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 from PyQt6 import sip
-from PyQt6.QtCore import QRect, QSize, Qt, QTimer
+from PyQt6.QtCore import QElapsedTimer, QRect, QSize, Qt, QTimer
 from PyQt6.QtGui import QHideEvent, QImage, QPainter, QPaintEvent, QShowEvent
 from PyQt6.QtWidgets import QSizePolicy, QWidget
 
 FRAMES_PER_SECOND = 60
+_BARELY_LARGER = 1.25
+"""A picture that could be so much larger at most looks better as it is."""
 
 Frame = npt.NDArray[np.uint8]
 
 
 class FrameView(QWidget):
     """Give it frames as fast as they come with :meth:`show_frame`: those that come between two paints are passed over
-    and counted in :attr:`skipped`. Paints nothing while hidden or while nothing new came."""
+    and counted in :attr:`skipped`. Paints nothing while hidden or while nothing new came. After a rest a frame is
+    painted at once: it may be the answer to a key.
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    ``fills``: whether a picture is made as large as there is room, not only by whole numbers."""
+
+    def __init__(self, parent: QWidget | None = None, *, fills: bool = False) -> None:
         super().__init__(parent)
         self.paints = 0
         self.skipped = 0
+        self._fills = fills
         self._frame: Frame | None = None
         self._fresh = False
+        """Whether the frame was not painted yet."""
+        self._since_paint = QElapsedTimer()
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setAccessibleName(self.tr("Environment"))
@@ -41,6 +49,12 @@ class FrameView(QWidget):
             raise ValueError(f"a frame is height x width x 3 bytes, not {frame.shape} of {frame.dtype}")
         self.skipped += self._fresh
         self._frame, self._fresh = np.ascontiguousarray(frame), True
+        if not self._since_paint.isValid() or self._since_paint.elapsed() >= self._timer.interval():
+            self.update()
+
+    @property
+    def has_frame(self) -> bool:
+        return self._frame is not None
 
     def clear(self) -> None:
         self._frame, self._fresh = None, False
@@ -48,10 +62,10 @@ class FrameView(QWidget):
 
     def _paint_if_fresh(self) -> None:
         if self._fresh:
-            self._fresh = False
             self.update()
 
     def paintEvent(self, event: QPaintEvent | None) -> None:
+        self._fresh = False
         painter = QPainter(self)
         if self._frame is None:
             painter.fillRect(self.rect(), self.palette().window())
@@ -62,13 +76,18 @@ class FrameView(QWidget):
         place = self._place(width, height)
         if place != self.rect():
             painter.fillRect(self.rect(), self.palette().window())
+        if place.width() % width:
+            # Qt scales what a screen has twice as fast as rows of three bytes.
+            image = image.convertToFormat(QImage.Format.Format_RGB32)
+            painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
         painter.drawImage(place, image)
         self.paints += 1
+        self._since_paint.start()
 
     def _place(self, width: int, height: int) -> QRect:
         """As large as fits; a frame that fits as it is keeps its pixels."""
         scale = min(self.width() / width, self.height() / height)
-        if 1 <= scale < 2:
+        if 1 <= scale < (_BARELY_LARGER if self._fills else 2):
             scale = 1.0
         size = QSize(max(1, int(width * scale)), max(1, int(height * scale)))
         left, top = (self.width() - size.width()) // 2, (self.height() - size.height()) // 2

@@ -8,6 +8,7 @@ from PyQt6.QtWidgets import QCheckBox, QGridLayout, QLabel, QVBoxLayout, QWidget
 
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.widgets.banner import Banner
+from mosaic_protocol.headline import LENGTH_TAG, MEAN_RETURN, RECENT_EPISODES, RETURN_TAG, SPS_TAG
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.states import RunState
 
@@ -94,12 +95,22 @@ class LiveLanePanel(QWidget):
         if over:
             self._timer.stop()
 
+    def _words(self, tag: str) -> str:
+        """What a headline's number is; two of them are returns."""
+        known = {
+            MEAN_RETURN: self.tr("mean return, last {count} episodes").format(count=RECENT_EPISODES),
+            RETURN_TAG: self.tr("return of the last episode"),
+            LENGTH_TAG: self.tr("length of the last episode"),
+            SPS_TAG: self.tr("steps per second"),
+        }
+        return known.get(tag, tag)
+
     def _put(self, tag: str, text: str) -> None:
         label = self.numbers.get(tag)
         if label is None:
             label = self.numbers[tag] = QLabel()
             label.setProperty("role", "title")
-            name = QLabel(tag)
+            name = QLabel(self._words(tag))
             name.setProperty("role", "muted")
             row = len(self.numbers)
             self._grid.addWidget(name, row, 0)

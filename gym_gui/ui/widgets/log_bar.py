@@ -8,11 +8,10 @@ from PyQt6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QPushButton, QToolBu
 
 from gym_gui.ui.models.run_rows import RunRow
 from gym_gui.ui.theme import Themes
+from gym_gui.ui.widgets.elided_label import ElidedLabel, cut_name
 from gym_gui.ui.widgets.folding_bar import FoldingBar
 from gym_gui.ui.widgets.segments import Segments
 from gym_gui.ui.widgets.status_badge import StatusBadge
-
-_NAME_WIDTH = 240
 
 
 class LogBar(QWidget):
@@ -23,7 +22,7 @@ class LogBar(QWidget):
     def __init__(self, themes: Themes, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         tr = self.tr
-        self.name, self.badge = QLabel(), StatusBadge(themes)
+        self.name, self.badge = ElidedLabel(cut=cut_name), StatusBadge(themes)
         self.source = Segments(
             [
                 ("both", tr("Both"), tr("Show what the run wrote to stdout and to stderr")),
@@ -74,9 +73,7 @@ class LogBar(QWidget):
     # ---- showing -------------------------------------------------------------------------------------------------
 
     def show_run(self, row: RunRow | None, elapsed: str) -> None:
-        name = row.run.name if row is not None else ""
-        self.name.setText(self.name.fontMetrics().elidedText(name, Qt.TextElideMode.ElideRight, _NAME_WIDTH))
-        self.name.setToolTip(f"{name}\n{row.run_id}" if row is not None else "")
+        self.name.setText(row.run.name if row is not None else "")
         self.badge.show_state(row.word if row is not None else "", elapsed)
         for widget in (self.source, self.search, self.follow):
             widget.setEnabled(row is not None)

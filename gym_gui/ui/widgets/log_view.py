@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from PyQt6.QtCore import QTimer, pyqtSignal
-from PyQt6.QtGui import QFontDatabase, QResizeEvent, QTextCharFormat, QTextCursor, QTextDocument
+from PyQt6.QtGui import QFontDatabase, QHideEvent, QResizeEvent, QShowEvent, QTextCharFormat, QTextCursor, QTextDocument
 from PyQt6.QtWidgets import QPlainTextEdit, QTextEdit, QWidget
 
 from gym_gui.ui.models.log_buffer import MOST_LINES, LogLine
@@ -62,6 +62,15 @@ class LogView(QPlainTextEdit):
         with self._staying_at_the_end():
             self.setLineWrapMode(mode.WidgetWidth if on else mode.NoWrap)
 
+    def showEvent(self, event: QShowEvent | None) -> None:
+        super().showEvent(event)
+        if self._waiting and self.following:
+            self._timer.start()
+
+    def hideEvent(self, event: QHideEvent | None) -> None:
+        self._timer.stop()  # lines that wait are shown when somebody looks again
+        super().hideEvent(event)
+
     # ---- lines ---------------------------------------------------------------------------------------------------
 
     def show_lines(self, lines: Sequence[LogLine]) -> None:
@@ -107,7 +116,9 @@ class LogView(QPlainTextEdit):
         cursor.beginEditBlock()
         cursor.movePosition(QTextCursor.MoveOperation.End)
         for source, lines in groupby(batch, key=lambda line: line.source):
-            self._insert(cursor, list(lines), self._format(source))
+            style = QTextCharFormat()
+            style.setForeground(self._themes.theme.colour("warning" if source == "stderr" else "text"))
+            self._insert(cursor, list(lines), style)
         cursor.endEditBlock()
 
     def _insert(self, cursor: QTextCursor, lines: list[LogLine], style: QTextCharFormat) -> None:
@@ -118,11 +129,6 @@ class LogView(QPlainTextEdit):
             cursor.insertText("\n")
         self._last = lines[-1]
         cursor.insertText("\n".join(line.text for line in lines), style)
-
-    def _format(self, source: str) -> QTextCharFormat:
-        style = QTextCharFormat()
-        style.setForeground(self._themes.theme.colour("warning" if source == "stderr" else "text"))
-        return style
 
     # ---- following -----------------------------------------------------------------------------------------------
 
@@ -213,7 +219,7 @@ class LogView(QPlainTextEdit):
         theme, mark = self._themes.theme, QTextEdit.ExtraSelection()
         mark.cursor = cursor
         mark.format.setBackground(theme.colour("warning"))
-        mark.format.setForeground(theme.colour("field" if theme.name == "dark" else "on_accent"))
+        mark.format.setForeground(theme.colour("field" if theme.name == "dark" else "on_fill"))
         return mark
 
 

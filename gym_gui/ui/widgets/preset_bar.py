@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from PyQt6.QtCore import Qt
-from PyQt6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QPushButton, QWidget
+from PyQt6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QWidget
 
 from gym_gui.ui.context import Cockpit
+from gym_gui.ui.widgets.calm import CalmCombo
 from gym_gui.ui.widgets.snackbar import Notice
 
 
@@ -26,7 +27,7 @@ class PresetBar(QWidget):
         super().__init__(parent)
         self._cockpit, self._memory = cockpit, f"presets.{kind}"
         self._state, self._put = state, put
-        self.choice = QComboBox()
+        self.choice = CalmCombo()
         self.choice.setAccessibleName(self.tr("Preset"))
         self.choice.setToolTip(self.tr("Set everything as it was when the preset was saved"))
         self.choice.activated.connect(self._chosen)

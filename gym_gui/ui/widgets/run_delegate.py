@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PyQt6.QtCore import QModelIndex, QPoint, QPointF, QRect, QRectF, QSize, Qt
 from PyQt6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPixmap, QStaticText
 from PyQt6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QTableView
@@ -9,14 +11,14 @@ from PyQt6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, Q
 from gym_gui.ui.models.run_rows import COLUMN_NUMBERS, COLUMNS, RunRow
 from gym_gui.ui.models.run_table import RunTable
 from gym_gui.ui.theme import Theme, Themes
+from gym_gui.ui.widgets.elided_label import cut_end, cut_name
 from gym_gui.ui.widgets.status_badge import paint_badge, state_colour
 
 ROW_HEIGHT = 30
 _PADDING = 8
 _BAR = 3
-_STATUS, _STEPS = (COLUMN_NUMBERS[name] for name in ("status", "steps"))
+_STATUS, _NAME, _STEPS = (COLUMN_NUMBERS[name] for name in ("status", "name", "steps"))
 _QUIET = frozenset(COLUMN_NUMBERS[name] for name in ("created", "worker", "reserved", "queue"))
-_AWAY_OPACITY = 0.45
 _MOST_KEPT = 20_000
 _SELECTED = QStyle.StateFlag.State_Selected
 
@@ -33,7 +35,7 @@ class RunDelegate(QStyledItemDelegate):
         self._theme: Theme | None = None
         self._font = QFont()
         self._texts: dict[tuple[str, int], tuple[QStaticText, float]] = {}
-        self._badges: dict[tuple[str, int, float], QPixmap] = {}
+        self._badges: dict[tuple[str, int, float, bool], QPixmap] = {}
         self._colours: dict[str, QColor] = {}
 
     def sizeHint(self, option: QStyleOptionViewItem, index: QModelIndex) -> QSize:
@@ -54,11 +56,7 @@ class RunDelegate(QStyledItemDelegate):
             return
         if _SELECTED in option.state:
             painter.fillRect(rect, self._colours["selection"])
-        if self.away:
-            painter.setOpacity(_AWAY_OPACITY)
         self._paint_cell(painter, rect, row, index.column())
-        if self.away:
-            painter.setOpacity(1.0)
         if self._view.currentIndex().row() == position and self._view.hasFocus():
             painter.fillRect(rect.left(), rect.bottom(), rect.width(), 1, self._colours["accent"])
 
@@ -87,19 +85,19 @@ class RunDelegate(QStyledItemDelegate):
         text = self._table.cell(row, column)
         if not text:
             return
-        laid, advance = self._text(text, rect.width() - 2 * _PADDING)
+        laid, advance = self._text(text, rect.width() - 2 * _PADDING, cut_name if column == _NAME else cut_end)
         left = rect.right() - _PADDING - advance if COLUMNS[column].right else float(rect.left() + _PADDING)
         top = rect.top() + (rect.height() - laid.size().height()) / 2 - lift
-        painter.setPen(self._colours["muted" if column in _QUIET else "text"])
+        painter.setPen(self._colours["muted" if column in _QUIET or self.away else "text"])
         painter.drawStaticText(QPointF(left, top), laid)
 
-    def _text(self, text: str, room: int) -> tuple[QStaticText, float]:
+    def _text(self, text: str, room: int, cut: Callable[[str, QFontMetrics, int], str]) -> tuple[QStaticText, float]:
         """A text laid out for a width, and the width that it takes."""
         found = self._texts.get((text, room))
         if found is None:
             if len(self._texts) > _MOST_KEPT:
                 self._texts.clear()
-            laid = QStaticText(QFontMetrics(self._font).elidedText(text, Qt.TextElideMode.ElideRight, room))
+            laid = QStaticText(cut(text, QFontMetrics(self._font), room))
             laid.setTextFormat(Qt.TextFormat.PlainText)
             laid.prepare(font=self._font)
             found = self._texts[(text, room)] = (laid, laid.size().width())
@@ -108,16 +106,16 @@ class RunDelegate(QStyledItemDelegate):
     def _badge(self, word: str, width: int, painter: QPainter) -> QPixmap:
         device = painter.device()
         ratio = device.devicePixelRatioF() if device is not None else 1.0
-        found = self._badges.get((word, width, ratio))
+        found = self._badges.get((word, width, ratio, self.away))
         if found is None:
             room = QRectF(0, 0, width - _PADDING, ROW_HEIGHT)
             found = QPixmap(round(room.width() * ratio), round(room.height() * ratio))
             found.setDevicePixelRatio(ratio)
             found.fill(Qt.GlobalColor.transparent)
             pen = QPainter(found)
-            paint_badge(pen, room, word, self._themes.theme, self._font)
+            paint_badge(pen, room, word, self._themes.theme, self._font, grey=self.away)
             pen.end()
-            self._badges[(word, width, ratio)] = found
+            self._badges[(word, width, ratio, self.away)] = found
         return found
 
     def _paint_progress(self, painter: QPainter, rect: QRect, row: RunRow, fraction: float) -> None:

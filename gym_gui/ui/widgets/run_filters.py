@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from PyQt6.QtCore import QTimer, pyqtSignal
-from PyQt6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QPushButton, QSizePolicy, QToolButton, QWidget
+from PyQt6.QtCore import Qt, QTimer, pyqtSignal
+from PyQt6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QPushButton, QSizePolicy, QToolButton, QWidget
 
+from gym_gui.services.run_filter import EVERYTHING, FilterError, RunFilter, has_operator, parse
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.icons import icon
 from gym_gui.ui.models.run_order import GROUPINGS
 from gym_gui.ui.models.run_rows import BUCKETS
+from gym_gui.ui.widgets.calm import CalmCombo
 
 _KEY = "runs.filter"
 _TYPING_MILLISECONDS = 120
@@ -17,7 +19,8 @@ _TYPING_MILLISECONDS = 120
 class RunFilters(QWidget):
     """``changed()`` when something else is to be shown. Remembers itself in the preferences.
 
-    With no kind chosen every kind is shown; choosing one narrows the list to it.
+    With no kind chosen every kind is shown; choosing one narrows the list to it. A text with an operator is an
+    expression; a mistake in one stands in :attr:`problem`, and the last valid one stays in force.
     """
 
     changed = pyqtSignal()
@@ -26,6 +29,8 @@ class RunFilters(QWidget):
         super().__init__(parent)
         self._cockpit = cockpit
         self.text = self._make_text()
+        self.problem = self._make_problem()
+        self._wanted = self._before = EVERYTHING
         self.chips = self._make_chips()
         self._chip_titles = {name: chip.text() for name, chip in self.chips.items()}
         layout = QHBoxLayout(self)
@@ -49,13 +54,28 @@ class RunFilters(QWidget):
 
     def _make_text(self) -> QLineEdit:
         line = QLineEdit()
-        line.setPlaceholderText(self.tr("Filter by name, id, algorithm, environment"))
+        line.setPlaceholderText(self.tr("Filter by words, or algo=ppo lr<1e-3 tag=paper"))
         line.setAccessibleName(self.tr("Filter the runs"))
-        line.setToolTip(self.tr("Shows only runs with all of these words in name, id, algorithm or environment"))
+        line.setToolTip(
+            self.tr(
+                "Shows only runs with all of these words in name, id, algorithm or environment. With operators it is "
+                "an expression over fields and settings: env=CartPole* seed=1,2 return>400 learning_rate<=3e-4"
+            )
+        )
         line.setClearButtonEnabled(True)
         line.setMinimumWidth(140)
         line.setMaximumWidth(360)
         return line
+
+    def _make_problem(self) -> QLabel:
+        """The code that lays the bar out puts it below."""
+        label = QLabel()
+        label.setProperty("role", "error")
+        label.setWordWrap(True)
+        label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        label.setContentsMargins(12, 0, 12, 6)
+        label.hide()
+        return label
 
     def _make_chips(self) -> dict[str, QPushButton]:
         offered = {
@@ -79,7 +99,13 @@ class RunFilters(QWidget):
 
     @property
     def words(self) -> tuple[str, ...]:
-        return tuple(self.text.text().lower().split())
+        text = self.text.text()
+        return () if has_operator(text) else tuple(text.lower().split())
+
+    @property
+    def wanted(self) -> RunFilter:
+        """The expression that was understood last; everything where words are looked for."""
+        return self._wanted
 
     @property
     def buckets(self) -> frozenset[str]:
@@ -88,7 +114,7 @@ class RunFilters(QWidget):
 
     @property
     def is_narrow(self) -> bool:
-        return bool(self.words) or self.buckets != frozenset(BUCKETS)
+        return bool(self.words or self.wanted) or self.buckets != frozenset(BUCKETS)
 
     def clear(self) -> None:
         self.text.clear()
@@ -104,9 +130,33 @@ class RunFilters(QWidget):
 
     def _tell(self) -> None:
         self._typing.stop()
+        self._understand()
         chosen = [name for name, chip in self.chips.items() if chip.isChecked()]
         self._cockpit.preferences.put(_KEY, {"text": self.text.text(), "kinds": chosen})
         self.changed.emit()
+
+    def _understand(self) -> None:
+        text = self.text.text()
+        if text == self._wanted.text:
+            self.tell_problem("")
+            return
+        try:
+            self._before, self._wanted = self._wanted, parse(text) if has_operator(text) else EVERYTHING
+        except FilterError as error:
+            self.tell_problem(str(error))
+        else:
+            self.tell_problem("")
+
+    def refuse(self, sentence: str) -> None:
+        """For a caller that knows the runs: the expression asks for what none has. The one before stays in force."""
+        self._wanted = self._before
+        self.tell_problem(sentence)
+
+    def tell_problem(self, sentence: str) -> None:
+        """Say below the text what is wrong with it; "" when nothing is."""
+        self.problem.setText(sentence[:1].upper() + sentence[1:])
+        self.problem.setVisible(bool(sentence))
+        self.text.setAccessibleDescription(sentence)
 
     def _restore(self) -> None:
         kept = self._cockpit.preferences.get(_KEY, {})
@@ -114,9 +164,10 @@ class RunFilters(QWidget):
         self.text.setText(text if isinstance(text, str) else "")
         for name, chip in self.chips.items():
             chip.setChecked(isinstance(kinds, list) and name in kinds)
+        self._understand()
 
 
-class RunGrouping(QComboBox):
+class RunGrouping(CalmCombo):
     """``chosen(str)``: "" for no groups, else a name of :data:`GROUPINGS`. Remembers itself."""
 
     chosen = pyqtSignal(str)

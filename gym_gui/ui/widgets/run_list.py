@@ -19,7 +19,7 @@ _SELECT_ROWS = QItemSelectionModel.SelectionFlag.Rows
 
 
 class RunList(QTableView):
-    """``asked(action)`` tells what a key wants: "open", "delete" or "toggle" (pause or resume)."""
+    """``asked(action)`` names what a key asks for: "open", "delete" or "toggle" (pause or resume)."""
 
     asked = pyqtSignal(str)
 
@@ -126,7 +126,7 @@ class RunList(QTableView):
         self._begin_change()
 
     def _return_to_place(self, chosen: bool) -> None:
-        """Where one was; who wanted to see something else sees its beginning, or the selected run in it."""
+        """Where one was; a person who wanted to see something else sees its beginning, or the selected run in it."""
         self._end_change()
         bar = self.verticalScrollBar()
         if bar is not None and not (chosen and self.currentIndex().isValid()):

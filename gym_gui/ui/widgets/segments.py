@@ -40,3 +40,10 @@ class Segments(QWidget):
     def choose(self, name: str) -> None:
         if name in self.buttons:
             self.buttons[name].setChecked(True)
+
+    def choose_none(self) -> None:
+        """No choice of these is true at the moment; :attr:`choice` has no answer until there is one."""
+        self._group.setExclusive(False)
+        for button in self.buttons.values():
+            button.setChecked(False)
+        self._group.setExclusive(True)

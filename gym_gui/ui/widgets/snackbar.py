@@ -1,19 +1,17 @@
-"""A short notice at the bottom of the window that goes by itself, with one thing to do about it."""
+"""A short notice over the stage that goes by itself, with one thing to do about it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from PyQt6.QtCore import QEvent, QObject, QRect, Qt, QTimer
-from PyQt6.QtWidgets import QFrame, QHBoxLayout, QLabel, QMainWindow, QPushButton, QWidget
+from PyQt6.QtCore import Qt, QTimer
+from PyQt6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QWidget
 
 from gym_gui.ui.styling import set_style_property
 
 _MILLISECONDS = 5000
 _MILLISECONDS_WITH_ACTION = 10000
-_MARGIN = 16
-_MOST_WIDTH, _LEAST_COLUMN = 720, 380
 
 
 @dataclass(frozen=True)
@@ -27,9 +25,10 @@ class Notice:
 
 
 class Snackbar(QFrame):
-    """Shows notices one after the other over the lower edge of its parent. Never takes the focus.
+    """Shows notices one after the other. Never takes the focus.
 
-    In a main window it keeps to the column below the stage: the buttons of the docks beside it stay free.
+    It stands in a layout and takes room while it has something to say: a notice that lies over other things covers the
+    rows and buttons that a person is about to use.
     """
 
     def __init__(self, parent: QWidget) -> None:
@@ -39,6 +38,7 @@ class Snackbar(QFrame):
         self._waiting: list[Notice] = []
         self._label = QLabel()
         self._label.setWordWrap(True)
+        self._label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self._button = QPushButton()
         self._button.setProperty("kind", "flat")
         self._button.clicked.connect(self._act)
@@ -48,7 +48,7 @@ class Snackbar(QFrame):
         self._close.setToolTip(self.tr("Put this notice away; nothing else happens"))
         self._close.clicked.connect(self._next)
         layout = QHBoxLayout(self)
-        layout.setContentsMargins(14, 8, 8, 8)
+        layout.setContentsMargins(14, 4, 6, 4)
         layout.addWidget(self._label, 1)
         layout.addWidget(self._button)
         layout.addWidget(self._close)
@@ -57,7 +57,6 @@ class Snackbar(QFrame):
         self._timer.timeout.connect(self._next)
         self.current: Notice | None = None
         self.hide()
-        parent.installEventFilter(self)
 
     def show_notice(self, notice: Notice) -> None:
         """Say it now, or after what is being said; the same words are not said twice in a row."""
@@ -81,9 +80,7 @@ class Snackbar(QFrame):
         self._button.setText(self.current.action)
         self._button.setToolTip(f"{self.current.action}: {self.current.text}")
         self._button.setVisible(bool(self.current.action))
-        self._place()
         self.show()
-        self.raise_()
         self._timer.start(_MILLISECONDS_WITH_ACTION if self.current.action else _MILLISECONDS)
 
     def _act(self) -> None:
@@ -91,25 +88,3 @@ class Snackbar(QFrame):
         self._next()
         if act is not None:
             act()
-
-    def _place(self) -> None:
-        parent = self.parentWidget()
-        if parent is None:
-            return
-        column = _middle(parent)
-        width = min(_MOST_WIDTH, column.width() - 2 * _MARGIN)
-        self.setFixedWidth(width)
-        self.adjustSize()
-        self.move(column.center().x() - width // 2, parent.height() - self.height() - 3 * _MARGIN)
-
-    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
-        if event is not None and event.type() == QEvent.Type.Resize and self.isVisible():
-            self._place()
-        return super().eventFilter(watched, event)
-
-
-def _middle(parent: QWidget) -> QRect:
-    """Where across the parent a notice may lie."""
-    stage = parent.centralWidget() if isinstance(parent, QMainWindow) else None
-    wide_enough = stage is not None and stage.isVisible() and stage.width() >= _LEAST_COLUMN
-    return stage.geometry() if stage is not None and wide_enough else parent.rect()

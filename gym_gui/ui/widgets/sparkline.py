@@ -9,7 +9,10 @@ from PyQt6.QtCore import QPointF, QRectF, QSize, Qt
 from PyQt6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPolygonF
 from PyQt6.QtWidgets import QSizePolicy, QWidget
 
+from gym_gui.ui.theme import Themes
+
 _MARGIN = 3
+_LABEL_HEIGHT, _WIDEST_BAR = 18, 28.0
 
 
 class Sparkline(QWidget):
@@ -44,13 +47,15 @@ class Sparkline(QWidget):
 
 
 class Histogram(QWidget):
-    """How often values fall into equal ranges, with the lowest and highest value below."""
+    """How often values fall into equal ranges, with the lowest and highest value below; equal values are one bar."""
 
-    def __init__(self, colour: QColor, muted: QColor, parent: QWidget | None = None) -> None:
+    def __init__(self, themes: Themes, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._colour, self._muted = colour, muted
+        self._themes = themes
         self.values: list[float] = []
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName(self.tr("Returns of the episodes"))
+        themes.changed.connect(self.update)
         self.hide()
 
     def sizeHint(self) -> QSize:
@@ -60,24 +65,40 @@ class Histogram(QWidget):
         """Takes no room while there is nothing to show."""
         self.values = [value for value in values if math.isfinite(value)]
         self.setVisible(bool(self.values))
+        self.setAccessibleDescription(", ".join(text for _, text in self.labels()))
         self.update()
+
+    def labels(self) -> list[tuple[Qt.AlignmentFlag, str]]:
+        """What stands below the bars, and at which side."""
+        if not self.values:
+            return []
+        low, high = min(self.values), max(self.values)
+        if low == high:
+            alike = self.tr("1 episode: {value}") if len(self.values) == 1 else self.tr("all {count} episodes: {value}")
+            return [(Qt.AlignmentFlag.AlignHCenter, alike.format(count=len(self.values), value=f"{low:,.4g}"))]
+        return [(Qt.AlignmentFlag.AlignLeft, f"{low:,.4g}"), (Qt.AlignmentFlag.AlignRight, f"{high:,.4g}")]
+
+    def bars(self) -> list[QRectF]:
+        """Where the bars are. One bar alone has the width of one among many: a block would say nothing."""
+        counts, base = bins(self.values), self.height() - _LABEL_HEIGHT
+        step = self.width() / len(counts)
+        width = min(step - 2, _WIDEST_BAR) if len(counts) == 1 else max(1.0, step - 2)
+        heights = [count / max(counts) * (base - 4) for count in counts]
+        lefts = [number * step + (step - width) / 2 for number in range(len(counts))]
+        return [QRectF(left, base - high, width, high) for left, high in zip(lefts, heights, strict=True)]
 
     def paintEvent(self, event: QPaintEvent | None) -> None:
         if not self.values:
             return
-        painter = QPainter(self)
-        counts = bins(self.values)
-        base = self.height() - 18
-        step = self.width() / len(counts)
+        painter, theme = QPainter(self), self._themes.theme
         painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(self._colour)
-        for number, count in enumerate(counts):
-            height = count / max(counts) * (base - 4)
-            painter.drawRoundedRect(QRectF(number * step + 1, base - height, max(1.0, step - 2), height), 2, 2)
-        painter.setPen(self._muted)
-        edge = QRectF(0, base, self.width(), 18)
-        painter.drawText(edge, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, f"{min(self.values):,.4g}")
-        painter.drawText(edge, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, f"{max(self.values):,.4g}")
+        painter.setBrush(theme.colour("accent"))
+        for bar in self.bars():
+            painter.drawRoundedRect(bar, 2, 2)
+        painter.setPen(theme.colour("muted"))
+        edge = QRectF(0, self.height() - _LABEL_HEIGHT, self.width(), _LABEL_HEIGHT)
+        for side, text in self.labels():
+            painter.drawText(edge, side | Qt.AlignmentFlag.AlignVCenter, text)
 
 
 def bins(values: Sequence[float], most: int = 20) -> list[int]:

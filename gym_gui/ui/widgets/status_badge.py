@@ -6,10 +6,11 @@ from PyQt6.QtCore import QCoreApplication, QRectF, QSize, Qt
 from PyQt6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPaintEvent
 from PyQt6.QtWidgets import QSizePolicy, QWidget
 
-from gym_gui.ui.theme import Theme, Themes
+from gym_gui.ui.theme import PILL_TINT, Theme, Themes
 
 _COLOURS = {
     "training": "accent",
+    "playing": "accent",
     "starting": "accent",
     "resuming": "accent",
     "pausing": "warning",
@@ -31,7 +32,11 @@ _GAP = 5.0
 
 def state_colour(word: str, theme: Theme) -> QColor:
     """The colour that stands for a state everywhere."""
-    return theme.colour(_COLOURS.get(word, "idle"))
+    return theme.colour(_colour_name(word))
+
+
+def _colour_name(word: str) -> str:
+    return _COLOURS.get(word, "idle")
 
 
 def state_title(word: str) -> str:
@@ -39,13 +44,20 @@ def state_title(word: str) -> str:
     return QCoreApplication.translate("RunState", word)
 
 
-def paint_badge(painter: QPainter, room: QRectF, word: str, theme: Theme, font: QFont) -> float:
-    """A pill with a dot and the word at the left of ``room``, in the middle of its height; the width it took."""
-    title, colour = state_title(word), state_colour(word, theme)
+def paint_badge(
+    painter: QPainter, room: QRectF, word: str, theme: Theme, font: QFont, *, grey: bool = False, colour_name: str = ""
+) -> float:
+    """A pill with a dot and the word at the left of ``room``, in the middle of its height; the width it took.
+
+    ``grey`` of a state that was true once: the daemon that would know better is away. ``colour_name`` for a word that
+    is no state of a run.
+    """
+    name = "idle" if grey else colour_name or _colour_name(word)
+    title, colour = state_title(word), theme.colour(name)
     width = min(room.width(), badge_width(word, font))
     pill = QRectF(room.left(), room.center().y() - _HEIGHT / 2, width, _HEIGHT)
     tint = QColor(colour)
-    tint.setAlpha(38)
+    tint.setAlphaF(PILL_TINT)
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(Qt.PenStyle.NoPen)
@@ -53,7 +65,7 @@ def paint_badge(painter: QPainter, room: QRectF, word: str, theme: Theme, font: 
     painter.drawRoundedRect(pill, _HEIGHT / 2, _HEIGHT / 2)
     painter.setBrush(colour)
     painter.drawEllipse(QRectF(pill.left() + _PADDING, pill.center().y() - _DOT / 2, _DOT, _DOT))
-    painter.setPen(colour)
+    painter.setPen(theme.pill_text(name))
     painter.setFont(font)
     painter.drawText(
         pill.adjusted(_PADDING + _DOT + _GAP, 0, 0, 0),
@@ -76,14 +88,16 @@ class StatusBadge(QWidget):
         self._themes = themes
         self.word = ""
         self.detail = ""
+        self.colour_name = ""
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(self.tr("State of the run"))
         themes.changed.connect(self.update)
 
-    def show_state(self, word: str, detail: str = "") -> None:
-        if (word, detail) == (self.word, self.detail):
+    def show_state(self, word: str, detail: str = "", colour_name: str = "") -> None:
+        """``colour_name``: of the theme, for a word that is no state of a run."""
+        if (word, detail, colour_name) == (self.word, self.detail, self.colour_name):
             return
-        self.word, self.detail = word, detail
+        self.word, self.detail, self.colour_name = word, detail, colour_name
         self.setAccessibleDescription(f"{word} {detail}".strip())
         self.setToolTip(f"{state_title(word)} {detail}".strip())
         self.updateGeometry()
@@ -100,8 +114,9 @@ class StatusBadge(QWidget):
             return
         painter = QPainter(self)
         room = QRectF(self.rect())
-        taken = paint_badge(painter, room, self.word, self._themes.theme, self.font())
-        painter.setPen(self._themes.theme.colour("muted"))
+        theme = self._themes.theme
+        taken = paint_badge(painter, room, self.word, theme, self.font(), colour_name=self.colour_name)
+        painter.setPen(theme.colour("muted"))
         left = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
         painter.drawText(room.adjusted(taken + _PADDING, 0, 0, 0), left, self.detail)
         painter.end()

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from PyQt6.QtCore import Qt
-from PyQt6.QtWidgets import QLabel, QSizePolicy, QStatusBar, QWidget
+from PyQt6.QtCore import pyqtSignal
+from PyQt6.QtWidgets import QLabel, QPushButton, QSizePolicy, QStatusBar, QWidget
 
 from gym_gui.ui.bridge import ConnectionState
 from gym_gui.ui.styling import set_style_property
+from gym_gui.ui.widgets.elided_label import ElidedLabel
 from mosaic_protocol.proto import trainer_pb2 as pb
 
 
 class StatusLine(QStatusBar):
-    """Shows what the daemon last said; away from it, that is said instead."""
+    """Shows what the daemon last said; away from it, that is said instead. ``start_wanted()`` when it was stopped."""
+
+    start_wanted = pyqtSignal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setSizeGripEnabled(False)
-        self._connection = QLabel(self.tr("connecting to the trainer daemon…"))
-        self._connection.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._connection = ElidedLabel(self.tr("connecting to the trainer daemon…"))
         # A long sentence must not widen the window beyond the screen; the tooltip has the whole of it.
         self._connection.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.start = QPushButton(self.tr("Start the daemon"))
+        self.start.setToolTip(self.tr("Start the trainer daemon again; it takes up the runs that go on"))
+        self.start.setStyleSheet("padding: 1px 10px; min-height: 16px;")
+        self.start.clicked.connect(self.start_wanted)
         self._load = QLabel()
         self._machine = QLabel()
         self.addWidget(self._connection, 1)
+        self.addWidget(self.start)
+        self.start.hide()
         self.addPermanentWidget(self._load)
         self.addPermanentWidget(self._machine)
         for label in (self._connection, self._load, self._machine):
@@ -31,7 +39,8 @@ class StatusLine(QStatusBar):
     def show_connection(self, state: ConnectionState) -> None:
         self._connection.setText(("●  " if state.connected else "○  ") + state.sentence)
         set_style_property(self._connection, "role", "" if state.connected else "warning")
-        self._connection.setToolTip(state.sentence)
+        self.start.setVisible(state.stopped)
+        self.start.setEnabled(True)
         if not state.connected:
             self._load.clear()
             self._machine.clear()
@@ -42,6 +51,9 @@ class StatusLine(QStatusBar):
         parts = [self.tr("CPU {used}/{all}").format(used=health.reserved.cpus, all=health.capacity.cpus)]
         if health.capacity.gpus:
             parts.append(self.tr("GPU {used}/{all}").format(used=health.reserved.gpus, all=health.capacity.gpus))
+        if health.interactive_reserved:
+            apart = {"used": health.interactive_reserved, "all": health.interactive_cpus}
+            parts.append(self.tr("sessions {used}/{all}").format(**apart))
         memory = self.tr("memory {used}/{all} GB")
         gigabytes = {"used": _gigabytes(health.reserved.memory_mb), "all": _gigabytes(health.capacity.memory_mb)}
         parts.append(memory.format(**gigabytes))

@@ -40,7 +40,7 @@ class WorkerList(QListWidget):
             item = QListWidgetItem(f"{entry.name}\n{entry.badge} · {entry.lane}")
             item.setData(_TYPE, entry.type)
             item.setSizeHint(QSize(10, _ROW_HEIGHT))
-            item.setToolTip(f"{entry.summary}\n{entry.reason}" if entry.reason else entry.summary)
+            item.setToolTip(entry.details)
             self.addItem(item)
         self._choose(chosen)
         self.blockSignals(False)
@@ -74,5 +74,6 @@ class WorkerList(QListWidget):
             entry = self._entries.get(self._type_at(row))
             if item is None or entry is None:
                 continue
-            colour = "good" if entry.ready else ("idle" if entry.is_human else "warning")
+            fit = entry.ready and not entry.away
+            colour = "good" if fit else ("idle" if entry.is_human else "warning")
             item.setIcon(icon("human" if entry.is_human else "worker", theme.colour(colour)))

@@ -1,1 +1,1 @@
-"""A worker that only shows how it was started, and leaves in the way it is told. It talks to no daemon."""
+"""A worker that only shows how it was started, and leaves in the way it is asked to. It talks to no daemon."""

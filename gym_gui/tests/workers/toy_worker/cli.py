@@ -1,14 +1,20 @@
 """``python -m toy_worker.cli --config F``: counts steps, one metric each, and misbehaves as the config says.
 
-config keys: total_timesteps, step_seconds, misbehave (see ``_MISBEHAVIOURS`` and ``_BAD_WORDS``), at_step, metrics
-(bool), progress (bool), gate and gate_at (hold before that step until the file exists or a stop is wanted), whisper_to
-(write the session's tokens to that file, for tests that look for leaks)
+total_timesteps, and params: step_seconds, misbehave (see ``_MISBEHAVIOURS`` and ``_BAD_WORDS``), at_step, metrics
+(bool), progress (bool), gate and gate_at (hold before that step until the file exists or a stop is wanted), gate_before
+(hold before the claim until the file exists), write_before (write so many bytes before the claim), whisper_to (write
+the session's tokens to that file, for tests that look for leaks), say (print it to stderr), also (the name of one more
+metric), record (so many environment steps are recorded with each step), bad_steps (recorded steps that are damaged or
+strange, see :mod:`toy_worker.bad_steps`), offset (added to every return, so that no two
+runs log the same values), bare (write nothing but the journal: a full disk then meets no file of the toy's own)
 """
 
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
+import mmap
 import os
 import resource
 import signal
@@ -16,16 +22,18 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from mosaic_protocol import events
+from mosaic_protocol.full_disk import until_it_works
 from mosaic_protocol.states import Desired
 from mosaic_protocol.worker_client import WorkerSession
 
 
 def _crash() -> None:
-    raise RuntimeError("the toy broke, as it was told to")
+    raise RuntimeError("the toy broke, as it was asked to")
 
 
 def _exit_silently() -> None:
@@ -84,8 +92,9 @@ def _count_beyond_measure(session: WorkerSession) -> None:
 
 def _speak_at_length(session: WorkerSession) -> None:
     """More in one go than one message carries."""
-    for step in range(100):
-        session.publish(events.TrainingStep(episode=0, step=step, observation="x" * 1_000_000))
+    for episode in range(100):
+        words = {"said": "x" * 1_000_000}
+        session.publish(events.EpisodeSummary(episode=episode, length=1, total_reward=0.0, info=words))
 
 
 def _put_off_the_stop(session: WorkerSession) -> None:
@@ -135,7 +144,7 @@ _BAD_WORDS = {
 
 
 def _hide_child() -> None:
-    """A child with nothing of ours about it but the session it was born into, then a death by signal."""
+    """A child that has nothing of MOSAIC but the session it was born into, then a death by signal."""
     subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], env={}, cwd="/")
     _kill_self()
 
@@ -164,12 +173,40 @@ def _whisper(session: WorkerSession, path: Path) -> None:
     draft.replace(path)
 
 
+def _step_recorder(session: WorkerSession) -> Callable[[int], None]:
+    """Records steps whose numbers say what they are, and how many were finished in a file beside the journal."""
+    from mosaic_worker.recording.step_recorder import StepRecorder  # NumPy is of use here alone
+
+    stopping = lambda: session.desired is Desired.STOP  # noqa: E731
+    recorder = StepRecorder(session.run.outbox, give_up=stopping, on_wait=session.throttled)
+    atexit.register(recorder.close)  # after the session: what is left then is read from the outbox
+    lane = recorder.lane("toy", "script")
+    counter = (session.context.run_dir / "finished_steps").open("w+b")
+    counter.write(bytes(8))
+    counter.flush()
+    finished = memoryview(mmap.mmap(counter.fileno(), 8)).cast("Q")
+
+    def record(count: int) -> None:
+        for _ in range(count):
+            number = finished[0]
+            lane.append([number, float(number)], number, 1.0, number % 10 == 9)
+            finished[0] = number + 1
+
+    return record
+
+
 def _work(session: WorkerSession, config: dict[str, Any]) -> None:
     total = int(config.get("total_timesteps", 10))
     pause = float(config.get("step_seconds", 0.01))
     at_step, misbehave = int(config.get("at_step", 1)), config.get("misbehave")
+    offset = float(config.get("offset", 0.0))
     step = 0
     session.started(total_steps=total)
+    record = _step_recorder(session) if config.get("record") else None
+    if config.get("bad_steps"):
+        from .bad_steps import leave_bad_steps  # noqa: TID252 - two packages of tests have this name
+
+        leave_bad_steps(session, config["bad_steps"])
     if config.get("whisper_to"):
         _whisper(session, Path(config["whisper_to"]))
     while session.safe_point(step) and step < total:
@@ -177,7 +214,11 @@ def _work(session: WorkerSession, config: dict[str, Any]) -> None:
         if config.get("gate") and step == int(config.get("gate_at", 1)):
             _hold_at_gate(session, Path(config["gate"]))
         if config.get("metrics", True):
-            session.metric(step, {"charts/episodic_return": float(step), "charts/SPS": 1.0 / max(pause, 1e-6)})
+            also = {config["also"]: 1.0} if "also" in config else {}
+            values = {"charts/episodic_return": offset + step, "charts/SPS": 1.0 / max(pause, 1e-6), **also}
+            session.metric(step, values)
+        if record is not None:
+            record(int(config["record"]))
         if misbehave in _BAD_WORDS and step == at_step:
             _BAD_WORDS[misbehave](session)
         elif misbehave and step == at_step:
@@ -185,16 +226,31 @@ def _work(session: WorkerSession, config: dict[str, Any]) -> None:
         time.sleep(pause)
 
 
-_FLAGS = ("step_seconds", "misbehave", "at_step", "metrics", "progress", "say", "gate", "gate_at")
+_FLAGS = (
+    *(
+        "also",
+        "at_step",
+        "bad_steps",
+        "bare",
+        "gate",
+        "gate_at",
+        "gate_before",
+        "metrics",
+        "misbehave",
+        "offset",
+        "progress",
+    ),
+    *("record", "say", "step_seconds", "whisper_to", "write_before"),
+)
 
 
 def _merged(config: dict[str, Any]) -> dict[str, Any]:
-    return {**config, **config.get("extras", {}).get("algo_params", {})}
+    return {**config, **config["params"]}
 
 
 def _dry_run(config: dict[str, Any]) -> int:
     """Stands in for a real worker's check of its settings: one sentence and status 2, or a summary."""
-    unknown = [name for name in config.get("extras", {}).get("algo_params", {}) if name not in _FLAGS]
+    unknown = [name for name in config["params"] if name not in _FLAGS]
     if unknown:
         print(f"toy_worker: count has no flag --{unknown[0].replace('_', '-')}", file=sys.stderr)
         return 2
@@ -205,6 +261,20 @@ def _dry_run(config: dict[str, Any]) -> int:
     return 0
 
 
+def _before_the_claim(config: dict[str, Any]) -> None:
+    """What libraries do while they are imported: they take their time, and some write files."""
+    while config.get("gate_before") and not Path(config["gate_before"]).exists():
+        time.sleep(0.01)
+    if config.get("write_before"):
+        Path("scratch").write_bytes(bytes(int(config["write_before"])))
+
+
+def _note_start(path: Path) -> None:
+    """A line per start, so that tests can count starts."""
+    with path.open("a") as starts:
+        starts.write(f"{os.getpid()}\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--config", type=Path, required=True)
@@ -213,15 +283,15 @@ def main() -> None:
     parser.add_argument("--dry-run", action="store_true")
     parser.add_argument("--emit-summary", action="store_true")
     options = parser.parse_args()
-    config = json.loads(options.config.read_text())
+    config = json.loads(until_it_works(options.config.read_text, "read the config"))
     if options.dry_run:
         sys.exit(_dry_run(config))
     config = _merged(config)
+    _before_the_claim(config)
     with WorkerSession.from_environment({"toy": True}) as session:
-        # A line per start, so that tests can count starts.
-        with (session.context.run_dir / "starts").open("a") as starts:
-            starts.write(f"{os.getpid()}\n")
-        print(f"toy worker starts, pid {os.getpid()}", flush=True)
+        if not config.get("bare"):
+            until_it_works(lambda: _note_start(session.context.run_dir / "starts"), "note the start")
+            print(f"toy worker starts, pid {os.getpid()}", flush=True)
         if "say" in config:
             print(config["say"], file=sys.stderr, flush=True)
         _work(session, config)

@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from PyQt6.QtWidgets import QWidget
 
+from gym_gui.services.run_request import RunRequest
 from gym_gui.services.worker_queries import WorkerQueries
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.forms.schema_form import SchemaTrainForm
 from gym_gui.ui.forms.train_form import TrainForm
 from gym_gui.ui.panels.analytics_tabs import AnalyticsTab, AnalyticsTabManager
-from gym_gui.ui.presenters.workers.tab_spec import TabSpec
+from gym_gui.ui.play.steps_tab import StepsTab, has_steps
+from gym_gui.ui.presenters.workers.tab_spec import StageView, TabSpec
 from gym_gui.ui.widgets.live_lane import LiveLanePanel
 from gym_gui.ui.workers.catalog import WorkerEntry
+from mosaic_protocol.proto import trainer_pb2 as pb
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A short run for people who are new here. ``promise`` is said when it was started."""
+
+    request: RunRequest
+    title: str
+    about: str
+    help: str
+    promise: str
 
 
 class WorkerPresenter:
     """Draws one kind of worker: its form for new runs, and the tabs of its runs. Holds no state of its own.
 
-    The lane is explicit: telemetry workers have live tabs, analytics workers analytics tabs, hybrid ones both.
+    The lane is explicit: telemetry workers have live tabs, analytics workers analytics tabs, hybrid ones both. A run of
+    any worker that recorded steps has a tab with them. A package brings a presenter of its own through the entry-point
+    group ``mosaic.presenters``.
     """
+
+    model_files: tuple[str, ...] = ()
+    """Endings of model files that only this worker's importer knows, such as ``.model``."""
+
+    def demo(self) -> Demo | None:
+        """A short run for the first start, None for a worker that has none."""
+        return None
 
     def make_form(self, cockpit: Cockpit, entry: WorkerEntry, queries: WorkerQueries) -> TrainForm:
         """A form for a new run; the caller owns it."""
@@ -33,11 +57,17 @@ class WorkerPresenter:
         found = self.bootstrap_live_tabs() if live else []
         if analytics:
             found += [tab for tab in self.bootstrap_analytics_tabs() if tab.name not in {one.name for one in found}]
+        if not live:
+            found.append(TabSpec("steps", "Steps", StepsTab, "live", applies=has_steps))
         return found
+
+    def stage_view(self, run: pb.Run) -> StageView | None:
+        """What the stage can show of a run that goes on, instead of its curves; None where there is nothing better."""
+        return None
 
     def bootstrap_live_tabs(self) -> list[TabSpec]:
         """For workers that stream as they go."""
-        return [TabSpec("live", "Live", LiveLanePanel, "live")]
+        return [TabSpec("steps", "Steps", StepsTab, "live"), TabSpec("live", "Live", LiveLanePanel, "live")]
 
     def bootstrap_analytics_tabs(self) -> list[TabSpec]:
         """For workers that leave artifacts; the Live tab says that there is nothing to follow step by step."""

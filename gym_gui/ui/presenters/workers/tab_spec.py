@@ -1,4 +1,4 @@
-"""What a presenter offers for a run: a tab by name, in which lane it belongs, and how it is made."""
+"""What a presenter offers for a run: tabs by name, with the lane each belongs to, and a page for the stage."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Literal
 
 from PyQt6.QtWidgets import QWidget
 
+from gym_gui.services.trainer.client import TrainerClient
 from gym_gui.ui.context import Cockpit
 
 TabLane = Literal["live", "analytics"]
@@ -22,3 +23,17 @@ class TabSpec:
     title: str
     make: Callable[[Cockpit, str], QWidget]
     lane: TabLane
+    applies: Callable[[TrainerClient, str], bool] | None = None
+    """Asked in a thread whether the run has what the tab shows; the tab is there once the answer is yes. None: always.
+    """
+
+
+@dataclass(frozen=True)
+class StageView:
+    """A page for the stage while a run goes on, in the place of its curves; ``title`` and ``help`` are those of the
+    button that brings it back. ``make`` is called in the GUI's thread. The widget has a signal ``curves_wanted``,
+    ``fit(QSize)`` for the room there is, and ``close_page()``."""
+
+    title: str
+    help: str
+    make: Callable[[Cockpit, str], QWidget]

@@ -1,0 +1,96 @@
+"""``mosaic tell``: a person tells a running agent what to believe, or what to do."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from gym_gui.cli import format as fmt
+from gym_gui.cli import run_view
+from gym_gui.cli.errors import CliError, ExitCode
+from gym_gui.cli.options import json_option, run_argument
+from gym_gui.cli.session import CliSession, run_id_for
+
+if TYPE_CHECKING:
+    from mosaic_protocol.live.client import LiveClient
+    from mosaic_protocol.live.messages import Hello, State, Tell
+
+_ANSWER_SECONDS = 10.0
+_PERSON = "person"
+
+
+@click.command()
+@run_argument
+@click.argument("text", metavar="TEXT")
+@click.option("--goal", "is_goal", is_flag=True, help="It is a goal to pursue, not a belief.")
+@click.option("--agent", default="", help="Which one, where several agents take part.  [default: each of them]")
+@json_option
+@click.pass_obj
+def tell(session: CliSession, run: str, text: str, is_goal: bool, agent: str, as_json: bool) -> None:
+    """Tell a running agent what to believe, or what to do.
+
+    TEXT is a belief as AgentSpeak writes it, such as slippery or hole(5). The run records it as a message from a
+    person: `mosaic mind RUN` shows it.
+    """
+    from gym_gui.services.live_connection import join_session
+    from mosaic_protocol.live.client import SessionAwayError
+    from mosaic_protocol.live.messages import Tell
+
+    with session.client() as client:
+        found = client.run(run_id_for(client, run))
+    called = run_view.called(found)
+    if run_view.is_over(found):
+        raise CliError(f"{called} is over: an agent can be told something while it runs", ExitCode.REFUSED)
+    try:
+        with join_session(session.paths, found.run_id) as live:
+            hello = live.wait_for_hello()
+            _require_agent(hello, agent, called)
+            told = _told(live, Tell(text, "goal" if is_goal else "belief", agent))
+    except SessionAwayError as error:
+        raise CliError(f"{called} does not listen: {error}", ExitCode.REFUSED) from error
+    if as_json:
+        fmt.echo_json({"run_id": found.run_id, "text": text, "kind": "goal" if is_goal else "belief", "agents": told})
+        return
+    click.echo(f"{', '.join(map(fmt.one_line, told))}: {'pursues' if is_goal else 'believes'} {fmt.one_line(text)}")
+
+
+def _require_agent(hello: Hello, agent: str, called: str) -> None:
+    from mosaic_protocol.suggest import did_you_mean
+
+    if not hello.agents:
+        sentence = f"{called} has no agents that can be told something: only workers with beliefs have"
+        raise CliError(sentence, ExitCode.REFUSED)
+    if agent and agent not in hello.agents:
+        known = ", ".join(map(fmt.one_line, hello.agents))
+        sentence = f"{called} has no agent {fmt.one_line(agent)!r}{did_you_mean(agent, hello.agents)}; it has {known}"
+        raise CliError(sentence, ExitCode.REFUSED)
+
+
+def _told(live: LiveClient, said: Tell) -> list[str]:
+    """Send it, and wait until the agents that are meant have it among their messages. Raises CliError."""
+    assert live.hello is not None
+    meant = [said.agent] if said.agent else list(live.hello.agents)
+    deadline = time.monotonic() + _ANSWER_SECONDS
+    while live.state.mind is None and time.monotonic() < deadline:
+        live.receive(timeout=0.2)  # what was said before must be known to tell it from what is said now
+    before = {name: _newest(live.state, name) for name in meant}
+    live.refusals.clear()
+    live.send(said)
+    while time.monotonic() < deadline:
+        live.receive(timeout=0.2)
+        if live.refusals:
+            raise CliError(live.refusals[0], ExitCode.REFUSED)
+        if all(_newest(live.state, name) > before[name] for name in meant):
+            return meant
+    raise CliError(
+        f"the agent did not take it within {_ANSWER_SECONDS:g} s: it may be paused, or busy with a long episode",
+        ExitCode.FAILED,
+    )
+
+
+def _newest(state: State, agent: str) -> float:
+    """When the agent last heard a person; 0 for never."""
+    messages = [said for one in state.mind or () if one.name == agent for said in one.mind.messages]
+    return max((said.at for said in messages if said.way == "in" and said.peer == _PERSON), default=0.0)

@@ -1,0 +1,1 @@
+"""A live session in a terminal: keys in, pictures out."""

@@ -1,0 +1,120 @@
+"""Episodes in an HDF5 file, laid out as Minari reads them: a group for each, observations one longer than actions.
+
+Beside ``observations``, ``actions``, ``rewards``, ``terminations`` and ``truncations`` each group has ``infos`` with
+what MOSAIC knows of every step: ``actor``, the number of the ``step`` in its run, ``value`` and ``extras`` where there
+are any. Needs h5py, which brings NumPy.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from gym_gui.services.datasets.data_spaces import SeenValues
+from mosaic_protocol.steps.chunk import ACTION, OBSERVATION
+from mosaic_protocol.steps.columns import Path as LeafPath
+from mosaic_protocol.steps.recorded_episodes import FormError, RecordedEpisode
+
+_LARGE = 4096
+"""Bytes a step from which on compressing pays."""
+
+
+class EpisodeFile:
+    """A file that episodes are added to. Close it."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = h5py.File(path, "w")
+        self.episodes = self.steps = 0
+        self.returns: list[float] = []
+        self.actors: dict[str, int] = {}
+        self.observations, self.actions = SeenValues(), SeenValues()
+
+    def add(self, episode: RecordedEpisode) -> None:
+        """Write a whole episode. Raises :class:`FormError` for one that does not fit the others, and writes nothing."""
+        observations, actions = _with_final(episode), episode.stacked(ACTION)
+        if not observations or not actions:
+            raise FormError("observations or actions were not recorded")
+        self.observations.require(observations, OBSERVATION)
+        self.actions.require(actions, ACTION)
+        group = self._file.create_group(f"episode_{self.episodes}")
+        group.attrs.update(_attributes(episode, self.episodes))
+        _write(group, "observations", observations)
+        _write(group, "actions", actions)
+        rewards = episode.rewards
+        plain = {"rewards": rewards, "terminations": episode.terminated, "truncations": episode.truncated}
+        for name, values in plain.items():
+            group.create_dataset(name, data=values)
+        _write_infos(group.create_group("infos"), episode)
+        self.observations.add(observations)
+        self.actions.add(actions)
+        self.episodes += 1
+        self.steps += len(episode)
+        self.returns.append(float(rewards.sum()))
+        for actor in episode.actors:
+            self.actors[actor] = self.actors.get(actor, 0) + 1
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _with_final(episode: RecordedEpisode) -> dict[LeafPath, Any]:
+    """Each part of the observations with the one that the last step led to."""
+    before, final = episode.stacked(OBSERVATION), episode.final or {}
+    if before.keys() != final.keys():
+        raise FormError("the observation after the last step has another form")
+    found: dict[LeafPath, Any] = {}
+    for path, values in before.items():
+        if isinstance(values, list):
+            found[path] = [*values, str(final[path])]
+            continue
+        last = np.asarray(final[path])
+        if last.shape != values.shape[1:]:
+            raise FormError("the observation after the last step has another form")
+        found[path] = np.concatenate([values, last[None].astype(values.dtype)])
+    return found
+
+
+def _attributes(episode: RecordedEpisode, number: int) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "id": number,
+        "total_steps": len(episode),
+        "source_episode": episode.number,
+        "agent_id": episode.agent_id,
+        "outcome": episode.outcome,
+    }
+    if episode.seed is not None:
+        told["seed"] = episode.seed if abs(episode.seed) < 2**63 else str(episode.seed)
+    if episode.options:
+        told["reset_options"] = json.dumps(episode.options, default=str)
+    return told
+
+
+def _write(group: h5py.Group, name: str, leaves: dict[LeafPath, Any]) -> None:
+    for path, values in leaves.items():
+        place = "/".join([name, *(f"_index_{part}" if isinstance(part, int) else part for part in path)])
+        if isinstance(values, list):
+            group.create_dataset(place, data=values, dtype=h5py.string_dtype())
+            continue
+        large = values.nbytes >= _LARGE * len(values)
+        chunks = (1, *values.shape[1:]) if large else None  # a step is read at once, and alone
+        group.create_dataset(place, data=values, chunks=chunks, **({"compression": "lzf"} if large else {}))
+
+
+def _write_infos(group: h5py.Group, episode: RecordedEpisode) -> None:
+    group.create_dataset("actor", data=episode.actors, dtype=h5py.string_dtype())
+    group.create_dataset("step", data=episode.numbers)
+    if (values := episode.values) is not None:
+        group.create_dataset("value", data=values)
+    if episode.extras:
+        told = [
+            json.dumps(episode.extras[i], default=_plain) if i in episode.extras else "" for i in range(len(episode))
+        ]
+        group.create_dataset("extras", data=told, dtype=h5py.string_dtype())
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else str(value)

@@ -1,0 +1,1 @@
+"""Requirement bundles and the managed environments built from them."""

@@ -1,0 +1,1 @@
+"""How a worker becomes a process: command and environment, starting, finding, ending; what the host has."""

@@ -1,0 +1,61 @@
+"""How the daemon is doing."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+from gym_gui.services.trainer import VERSION
+from gym_gui.services.trainer.rpc.front_door import FrontDoor
+from gym_gui.services.trainer.rpc.presentation import capacity_message, reservation_message
+from gym_gui.services.trainer.runs.orchestrator import TrainerOrchestrator
+from mosaic_host.capacity import disk_free
+from mosaic_protocol.proto import trainer_pb2 as pb
+
+_LOW_DISK_BYTES = 1 << 30
+_SHOWN_RUNS = 5
+
+
+class HealthReporter:
+    """Cheap enough to be asked every second."""
+
+    def __init__(self, orchestrator: TrainerOrchestrator, door: FrontDoor) -> None:
+        self._orchestrator, self._door = orchestrator, door
+        self._started = time.monotonic()
+
+    async def report(self) -> pb.Health:
+        queue, root = self._orchestrator.queue, self._orchestrator.paths.root
+        free = disk_free(root)
+        return pb.Health(
+            version=VERSION,
+            pid=os.getpid(),
+            uptime_seconds=time.monotonic() - self._started,
+            target=self._door.target,
+            tcp_target=self._door.tcp_target,
+            home=str(root),
+            capacity=capacity_message(queue.capacity),
+            reserved=reservation_message(queue.reserved),
+            queued=len(queue.queued),
+            live=len(queue.live),
+            disk_free_bytes=free,
+            warnings=[*self._low_disk(free), *self._unread_journals()],
+            warm_servers=await self._orchestrator.executor.warm_servers(),
+            gpu_names=[gpu.name for gpu in queue.capacity.gpus],
+            interactive_cpus=queue.interactive_cpus,
+            interactive_reserved=queue.reserved_interactive,
+            interactive_queued=queue.queued_interactive,
+        )
+
+    def _low_disk(self, free: int) -> Iterator[str]:
+        if free < _LOW_DISK_BYTES:
+            yield f"only {free >> 20} MB of disk space left in {self._orchestrator.paths.root}"
+
+    def _unread_journals(self) -> Iterator[str]:
+        if unread := self._orchestrator.unread_journals:
+            shown = ", ".join(sorted(unread.values())[:_SHOWN_RUNS])
+            more = ", …" if len(unread) > _SHOWN_RUNS else ""
+            yield (
+                f"what {len(unread)} of the runs said last is not read yet, because their folder is away: "
+                f"{shown}{more}. Bring it back, or purge what is not needed"
+            )

@@ -1,0 +1,1 @@
+"""From an accepted run to its outcome: deciding, queueing, watching, ending, deleting."""

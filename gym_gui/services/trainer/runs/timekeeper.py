@@ -1,0 +1,73 @@
+"""The clock: looks at every live run a few times a second and reports who is late."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+from gym_gui.logging_config import log_constants as codes
+from gym_gui.logging_config.structured import log_bug, log_event
+from gym_gui.services.trainer.runs.lifecycle import LifecycleEvent, Unresponsive
+from gym_gui.services.trainer.runs.orchestrator import TrainerOrchestrator, handle_of
+from gym_gui.services.trainer.runs.tracked_run import TrackedRun
+from gym_gui.services.trainer.runs.watchdog import Moment, overdue
+from mosaic_protocol.states import LIVE_STATES, RunState
+
+logger = logging.getLogger(__name__)
+
+_TICK = 0.25
+_IDLE_TICK = 1.0
+_HELD_STILL = 0.25
+"""A tick that comes so much too late means that the daemon itself was held still."""
+
+
+class Timekeeper:
+    """Belongs to the daemon's event loop; :meth:`run` goes on until cancelled."""
+
+    def __init__(self, orchestrator: TrainerOrchestrator) -> None:
+        self._orchestrator = orchestrator
+
+    async def run(self) -> None:
+        last = time.monotonic()
+        while True:
+            tick = _TICK if self._orchestrator.tracked else _IDLE_TICK
+            await asyncio.sleep(tick)
+            now = time.monotonic()
+            late, last = now - last - tick, now
+            if late > _HELD_STILL:
+                self._forgive(late)
+            await self._judge_all(Moment.now())
+
+    def _forgive(self, seconds: float) -> None:
+        if seconds > 1.0:
+            log_event(logger, codes.LOG_TRAINER_SLEPT, seconds=round(seconds, 1))
+        for live in self._orchestrator.tracked.values():
+            live.forgive(seconds)
+
+    async def _judge_all(self, now: Moment) -> None:
+        for live in list(self._orchestrator.tracked.values()):
+            try:
+                await self._judge(live, now)
+            except Exception as error:  # noqa: BLE001 - a bug that shows in one run must not leave the others unwatched
+                log_bug(error)
+
+    async def _judge(self, live: TrackedRun, now: Moment) -> None:
+        if live.clearing or live.run.state not in LIVE_STATES:
+            return
+        if live.nudge_at is not None and now.monotonic >= live.nudge_at and live.run.locator:
+            live.nudge_at = None
+            await self._orchestrator.executor.ask_to_stop(handle_of(live.run))
+        live.hindered = live.hindered or (live.run.state is RunState.HSHK and self._orchestrator.disk.is_full())
+        event = overdue(live, self._orchestrator.schedule_of(live.run), self._orchestrator.settings, now)
+        if event is not None and not await self._excused(live, event):
+            await self._orchestrator.apply_surely(live.run.run_id, event)
+
+    async def _excused(self, live: TrackedRun, event: LifecycleEvent) -> bool:
+        """A worker that is on its way waits for disk space, or for its folder, without a word."""
+        if not isinstance(event, Unresponsive) or live.run.state is not RunState.HSHK:
+            return False
+        hindered = await self._orchestrator.executor.hindrance(live.run.run_id)
+        if hindered:
+            live.seen()
+        return bool(hindered)

@@ -1,0 +1,1 @@
+"""What workers say: taken in, stored exactly once, served to those who watch."""

@@ -1,0 +1,1 @@
+"""The project itself: documents, set-up, import rules, examples, habits of the tests."""

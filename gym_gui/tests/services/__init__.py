@@ -1,0 +1,1 @@
+"""Services that command line and cockpit share."""

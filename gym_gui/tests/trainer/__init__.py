@@ -1,0 +1,1 @@
+"""The daemon as a whole, and what it is made of."""

@@ -1,0 +1,1 @@
+"""The trainer's decisions about runs."""

@@ -1,0 +1,1 @@
+"""What workers say: taken in, stored, served."""

@@ -1,0 +1,181 @@
+"""Windows of every size: nothing overlaps, nothing is squeezed, and what was there comes back with the room for it."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from PyQt6.QtCore import QPoint, QRect, Qt
+from PyQt6.QtWidgets import QDockWidget, QWidget
+from pytestqt.qtbot import QtBot
+
+from gym_gui.tests.ui.conftest import MakeCockpit
+from gym_gui.ui.dock_arrangement import ROOMY_WIDTH
+from gym_gui.ui.main_window import MainWindow
+from gym_gui.ui.panels.stage import Stage
+from gym_gui.ui.widgets.snackbar import Notice
+from mosaic_protocol.proto import trainer_pb2 as pb
+
+SIZES = [(900, 560), (1024, 600), (1199, 640), (1200, 640), (1280, 800), (1920, 1080)]
+LONG_NAME = "a-run-with-a-name-that-somebody-made-by-joining-every-setting-to-it-s1"
+
+
+def opened(make_cockpit: MakeCockpit, qtbot: QtBot, size: tuple[int, int] = (1280, 800)) -> MainWindow:
+    """The whole cockpit with a live run of a long name on the stage."""
+    window = make_cockpit(parts=None).window
+    window.setMinimumSize(900, 560)  # the screen of tests is smaller
+    live = pb.Run(run_id="01K9ZQ3V7X0000000000000000", name=LONG_NAME, state="EXEC", algo="ppo", env_id="CartPole-v1")
+    live.total_steps, live.last_step = 50_000_000, 12_345_678
+    ended = pb.Run(
+        run_id="01K9ZQ3V7X0000000000000001", name="ended", state="TERM", outcome="failed", reason="no memory"
+    )
+    window.cockpit.runs.take([live, ended])
+    window.cockpit.selection.select([live.run_id])
+    resize(window, qtbot, size)
+    return window
+
+
+def resize(window: MainWindow, qtbot: QtBot, size: tuple[int, int]) -> None:
+    window.resize(*size)
+    narrow = size[0] < ROOMY_WIDTH
+    qtbot.waitUntil(lambda: window._arrangement.is_narrow is narrow and (window.width(), window.height()) == size)
+    settle(window, qtbot)
+
+
+def settle(window: MainWindow, qtbot: QtBot) -> None:
+    """Let Qt lay the docks out, and the window keep what came of it."""
+    arrangement = window._arrangement
+    qtbot.wait(1)
+    qtbot.waitUntil(lambda: not arrangement._settling.isActive() and not arrangement._keeping.isActive())
+
+
+def bring(window: MainWindow, qtbot: QtBot, name: str) -> None:
+    window.show_part(name)
+    qtbot.waitUntil(lambda: name in seen(window))
+    settle(window, qtbot)
+
+
+def place(window: MainWindow, widget: QWidget) -> QRect:
+    return QRect(widget.mapTo(window, QPoint(0, 0)), widget.size())
+
+
+def seen(window: MainWindow) -> dict[str, QWidget]:
+    """The docks in front, and what is in the middle."""
+    stage = window.centralWidget()
+    assert stage is not None
+    docks: dict[str, QWidget] = {
+        name: dock for name, dock in window.docks.items() if not dock.visibleRegion().isEmpty() and not dock.isHidden()
+    }
+    return {"stage": stage, **docks}
+
+
+def require_order(window: MainWindow) -> None:
+    inside = window.rect().adjusted(0, window.menuBar().height(), 0, -window.status_line.height())  # type: ignore[union-attr]
+    shown = seen(window)
+    for name, widget in shown.items():
+        assert inside.contains(place(window, widget)), f"{name} leaves the window"
+        if isinstance(widget, QDockWidget):
+            least, has = widget.minimumSizeHint(), widget.size()
+            assert has.width() >= least.width() and has.height() >= least.height(), f"{name} is squeezed"
+    for (one, first), (other, second) in combinations(shown.items(), 2):
+        assert not place(window, first).intersects(place(window, second)), f"{one} lies over {other}"
+    stage = window.findChild(Stage)
+    assert stage is not None
+    assert stage.pages.width() <= stage.width(), "the stage is cut on the right"
+
+
+def test_nothing_overlaps_at_any_size_whatever_is_in_front(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    window = opened(make_cockpit, qtbot)
+    for size in SIZES:
+        resize(window, qtbot, size)
+        for name in window.docks:
+            bring(window, qtbot, name)
+            require_order(window)
+        for run_ids in ([], ["01K9ZQ3V7X0000000000000001"], [run.run_id for run in window.cockpit.runs]):
+            window.cockpit.selection.select(run_ids)
+            settle(window, qtbot)
+            require_order(window)
+
+
+def test_a_notice_covers_no_row_and_no_button(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    window = opened(make_cockpit, qtbot)
+    stage = window.findChild(Stage)
+    assert stage is not None
+    notice = Notice("A long sentence that says what happened, why it happened, and what to do about it next. " * 2)
+    for size in SIZES:
+        resize(window, qtbot, size)
+        window.cockpit.notify(notice)
+        qtbot.waitUntil(lambda: window._snackbar.isVisible() and window._snackbar.height() > 20)
+        qtbot.waitUntil(lambda: not place(window, window._snackbar).intersects(place(window, stage)))
+        for name, widget in seen(window).items():
+            if name != "stage":
+                assert not place(window, window._snackbar).intersects(place(window, widget)), name
+        require_order(window)
+
+
+def test_a_window_made_small_and_large_again_is_as_it_was(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    window = opened(make_cockpit, qtbot, (1600, 900))
+    bring(window, qtbot, "capacity")
+    window.docks["log"].hide()
+    across = Qt.Orientation.Horizontal
+    window.resizeDocks([window.docks["train"], window.docks["capacity"]], [420, 430], across)
+    qtbot.waitUntil(lambda: window.docks["train"].width() == 420)
+    settle(window, qtbot)
+    before = {name: place(window, widget) for name, widget in seen(window).items()}
+    for size in ((900, 560), (1600, 900), (1100, 700), (1000, 600), (1600, 900)):
+        resize(window, qtbot, size)
+        require_order(window)
+        assert window.docks["log"].isHidden()
+    qtbot.waitUntil(lambda: {name: place(window, widget) for name, widget in seen(window).items()} == before)
+
+
+def test_a_small_window_keeps_its_tab_and_its_heights(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    window = opened(make_cockpit, qtbot, (1024, 700))
+    bring(window, qtbot, "doctor")
+    window.resizeDocks([window.docks["doctor"]], [300], Qt.Orientation.Vertical)
+    settle(window, qtbot)
+    before = {name: place(window, widget) for name, widget in seen(window).items()}
+    resize(window, qtbot, (1400, 800))
+    assert "doctor" in seen(window) and "runs" in seen(window)
+    resize(window, qtbot, (1024, 700))
+    qtbot.waitUntil(lambda: {name: place(window, widget) for name, widget in seen(window).items()} == before)
+
+
+def test_a_cockpit_that_was_closed_small_opens_large_as_it_was_large(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    first = make_cockpit(parts=None)
+    first.window.setMinimumSize(900, 560)
+    resize(first.window, qtbot, (1400, 800))
+    bring(first.window, qtbot, "capacity")
+    resize(first.window, qtbot, (1000, 600))
+    first.close()
+    window = make_cockpit(parts=None).window
+    qtbot.waitUntil(lambda: set(seen(window)) == {"stage", "train", "runs"})
+    resize(window, qtbot, (1400, 800))
+    qtbot.waitUntil(lambda: set(seen(window)) == {"stage", "train", "capacity", "runs"})
+    require_order(window)
+
+
+def test_resetting_the_layout_of_a_small_window_keeps_everything_in_tabs(
+    make_cockpit: MakeCockpit, qtbot: QtBot
+) -> None:
+    window = opened(make_cockpit, qtbot, (1024, 600))
+    window.docks["metrics"].hide()
+    window.reset_layout()
+    resize(window, qtbot, (1024, 600))
+    assert not window.docks["metrics"].isHidden() and "runs" in seen(window)
+    require_order(window)
+
+
+def test_the_stage_scrolls_for_the_page_in_front_alone(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    window = opened(make_cockpit, qtbot, (900, 560))
+    reason = "The script exited with status 1, and this sentence about it takes several lines of the stage. " * 3
+    failed = pb.Run(run_id="01K9ZQ3V7X0000000000000002", name="failed", state="TERM", outcome="failed", reason=reason)
+    stage = window.findChild(Stage)
+    assert stage is not None
+    window.cockpit.runs.take([failed])
+    window.cockpit.selection.select([])
+    settle(window, qtbot)
+    before = stage.pages.height()
+    window.cockpit.selection.select([failed.run_id])
+    qtbot.waitUntil(lambda: stage.pages.height() > before)
+    window.cockpit.selection.select([])
+    qtbot.waitUntil(lambda: stage.pages.height() == before)

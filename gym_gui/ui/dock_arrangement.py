@@ -1,0 +1,188 @@
+"""Where the docks of a window are: around the stage, or, where the window is narrow, in two columns with tabs.
+
+Qt lets docks overlap when their least widths do not fit into the window. A window narrower than :data:`ROOMY_WIDTH`
+therefore has nothing on the right: those docks join the tabs below the stage. Each of the two arrangements is kept
+while the other one is shown, so making the window small and large again brings back what was there.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+
+from PyQt6.QtCore import QByteArray, QEvent, QObject, QRect, Qt, QTimer
+from PyQt6.QtWidgets import QDockWidget, QMainWindow
+
+from gym_gui.ui.parts import Part, Place
+from gym_gui.ui.preferences import Preferences
+
+LAYOUT_VERSION = 1
+ROOMY_WIDTH = 1200
+_LEFT_WIDTH, _BELOW = 330, 0.42
+AREAS = {
+    Place.LEFT: Qt.DockWidgetArea.LeftDockWidgetArea,
+    Place.RIGHT: Qt.DockWidgetArea.RightDockWidgetArea,
+    Place.BOTTOM: Qt.DockWidgetArea.BottomDockWidgetArea,
+}
+_KEYS = {False: "window.state", True: "window.narrow"}
+
+
+class DockArrangement(QObject):
+    """Looks after the docks of ``window``, given by name. ``parts`` say which of them come first in their place."""
+
+    def __init__(self, window: QMainWindow, docks: Mapping[str, QDockWidget], parts: Sequence[Part]) -> None:
+        super().__init__(window)
+        self._window, self._docks = window, docks
+        self._first = [next((p.name for p in parts if p.place is place), "") for place in AREAS]
+        self.is_narrow = False
+        self._kept: dict[bool, QByteArray] = {}
+        window.setCorner(Qt.Corner.BottomLeftCorner, AREAS[Place.LEFT])
+        window.setCorner(Qt.Corner.BottomRightCorner, AREAS[Place.RIGHT])
+        for area in AREAS.values():
+            self._put_in_tabs([dock for dock in docks.values() if window.dockWidgetArea(dock) == area])
+        self._bring_first_forward()
+        self._as_made = window.saveState(LAYOUT_VERSION)
+        # Both a turn of the event loop later: docks are neither moved nor looked at while Qt lays them out.
+        self._settling = self._soon(self.settle)
+        self._keeping = self._soon(self._keep_state)
+        window.installEventFilter(self)
+        for dock in docks.values():
+            dock.installEventFilter(self)
+            dock.visibilityChanged.connect(lambda _: self._keeping.start())
+
+    def _soon(self, act: Callable[[], None]) -> QTimer:
+        timer = QTimer(self)
+        timer.setSingleShot(True)
+        timer.setInterval(0)
+        timer.timeout.connect(act)
+        return timer
+
+    # ---- memory --------------------------------------------------------------------------------------------------
+
+    def remember(self, preferences: Preferences) -> None:
+        self._keep_state()
+        for narrow, state in self._kept.items():
+            preferences.put(_KEYS[narrow], text_of(state))
+
+    def restore(self, preferences: Preferences) -> None:
+        """Take back what :meth:`remember` kept; what is damaged stands as it was made."""
+        for narrow, key in _KEYS.items():
+            text = preferences.get(key, "")
+            if text:
+                self._kept[narrow] = bytes_of(text)
+        roomy = self._kept.get(False)
+        if roomy is not None:
+            self._window.restoreState(roomy, LAYOUT_VERSION)
+        if self._fits_narrow:
+            self.is_narrow = True
+            narrow_state = self._kept.get(True)
+            if narrow_state is None or not self._window.restoreState(narrow_state, LAYOUT_VERSION):
+                self._collapse()
+                self._bring_first_forward()
+
+    def reset(self) -> None:
+        """Every dock where it was made, or in the tabs below the stage."""
+        self._kept.clear()
+        self._window.restoreState(self._as_made, LAYOUT_VERSION)
+        for dock in self._docks.values():
+            dock.show()
+        if self.is_narrow:
+            self._collapse()
+        self._bring_first_forward()
+
+    # ---- narrow and roomy ----------------------------------------------------------------------------------------
+
+    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
+        if event is not None and event.type() == QEvent.Type.Resize:
+            self._keeping.start()
+            if watched is self._window and self._fits_narrow != self.is_narrow:
+                self._settling.start()
+        return super().eventFilter(watched, event)
+
+    @property
+    def _fits_narrow(self) -> bool:
+        return self._window.width() < ROOMY_WIDTH
+
+    def _keep_state(self) -> None:
+        """Keep the arrangement as it is in a width of its own: in another one Qt has squeezed the docks by now."""
+        if self._fits_narrow == self.is_narrow:
+            self._kept[self.is_narrow] = self._window.saveState(LAYOUT_VERSION)
+
+    def settle(self) -> None:
+        """Arrange the docks for the width that the window has now; which are shown, float or are in front stays."""
+        if self._fits_narrow == self.is_narrow:
+            return
+        self.is_narrow = self._fits_narrow
+        docks = self._docks.values()
+        shown = {dock: not dock.isHidden() for dock in docks}
+        floating = {dock: dock.geometry() for dock in docks if dock.isFloating()}
+        front = [dock for dock in docks if not dock.visibleRegion().isEmpty()]
+        kept = self._kept.get(self.is_narrow)
+        if self.is_narrow and kept is None:
+            self._collapse()
+        else:
+            self._window.restoreState(kept if kept is not None else self._as_made, LAYOUT_VERSION)
+        self._keep(shown, floating)
+        if kept is None or not self.is_narrow:  # all of them cannot be in front where there is one place for them
+            for dock in front:
+                dock.raise_()
+
+    def _keep(self, shown: Mapping[QDockWidget, bool], floating: Mapping[QDockWidget, QRect]) -> None:
+        for dock, visible in shown.items():
+            if dock.isHidden() == visible:
+                dock.setVisible(visible)
+            if dock in floating:
+                dock.setFloating(True)
+                dock.setGeometry(floating[dock])
+
+    def _collapse(self) -> None:
+        """Put what is on the right into the tabs below the stage."""
+        area_of = self._window.dockWidgetArea
+        right = [dock for dock in self._docks.values() if area_of(dock) == AREAS[Place.RIGHT] and not dock.isFloating()]
+        below = [dock for dock in self._docks.values() if area_of(dock) == AREAS[Place.BOTTOM]]
+        for dock in right:
+            with self._held():
+                self._window.addDockWidget(AREAS[Place.BOTTOM], dock)
+        self._put_in_tabs([*below[-1:], *right])
+        left = [dock for dock in self._docks.values() if area_of(dock) == AREAS[Place.LEFT]]
+        self._window.resizeDocks(left, [_LEFT_WIDTH] * len(left), Qt.Orientation.Horizontal)
+        lower = [*below[:1], *right[:1]][:1]
+        height = round(self._window.height() * _BELOW)
+        self._window.resizeDocks(lower, [height] * len(lower), Qt.Orientation.Vertical)
+
+    def _put_in_tabs(self, docks: Sequence[QDockWidget]) -> None:
+        for first, second in pairwise(docks):
+            with self._held():
+                self._window.tabifyDockWidget(first, second)
+
+    def _bring_first_forward(self) -> None:
+        for name in filter(None, self._first):
+            self._docks[name].raise_()
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Move docks without laying them out: a part that asks for another size meanwhile makes Qt begin again inside
+        its own work, and leaves orphaned tab bars on the screen."""
+        layout = self._window.layout()
+        assert layout is not None
+        layout.setEnabled(False)
+        try:
+            yield
+        finally:
+            layout.setEnabled(True)
+
+
+def text_of(state: QByteArray) -> str:
+    """What Qt keeps of a window, for a file of preferences."""
+    return base64.b64encode(state.data()).decode("ascii")
+
+
+def bytes_of(text: str) -> QByteArray:
+    """The reverse; of damaged text nothing is left, which Qt refuses to restore."""
+    try:
+        return QByteArray(base64.b64decode(text, validate=True))
+    except (binascii.Error, ValueError):
+        return QByteArray()

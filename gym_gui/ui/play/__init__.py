@@ -1,0 +1,1 @@
+"""A live session in the cockpit: what a person sets, presses and sees."""

@@ -1,0 +1,1 @@
+"""The Replay screen: recorded episodes of a run, simulated again, looked at step by step."""

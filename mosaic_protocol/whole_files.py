@@ -1,0 +1,51 @@
+"""Files that appear whole or not at all: written as a draft beside their place, then renamed to it.
+
+A reader sees the old content or the new, also when the writer dies or the disk fills up in between. A power cut may
+still lose the new content: nothing is synced unless :func:`sync` is called, because few files are worth the wait.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+def draft_of(path: Path) -> Path:
+    """The draft's name: hidden, and this thread's own, so that writers at the same time do not mix their content."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{threading.get_native_id()}.draft")
+
+
+@contextmanager
+def drafted(path: Path) -> Iterator[Path]:
+    """The name of a draft that does not exist yet; at the end it takes its place, after an error it is removed.
+
+    Raises OSError, and the place is as it was.
+    """
+    draft = draft_of(path)
+    draft.unlink(missing_ok=True)  # anything may be there, even a pipe that waits for a reader
+    try:
+        yield draft
+        draft.replace(path)
+    finally:
+        with suppress(OSError):  # where nothing can be written, nothing can be removed; the first error says why
+            draft.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Write a file or a folder through to the disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_whole(path: Path, text: str, *, mode: int = 0o666) -> None:
+    """Replace a file's content. ``mode``: its permissions, less the umask. Raises OSError."""
+    with drafted(path) as draft:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)

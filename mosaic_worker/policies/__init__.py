@@ -1,0 +1,1 @@
+"""What was learned, put to use again: loaded, measured, asked for actions."""

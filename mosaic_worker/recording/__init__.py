@@ -1,0 +1,1 @@
+"""Short clips of an environment while it trains."""

@@ -1,0 +1,1 @@
+"""Recorded episodes simulated again from their seed and their actions, and compared with what was recorded."""

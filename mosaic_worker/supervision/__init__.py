@@ -1,0 +1,1 @@
+"""A script as a process of its own: started, watched, controlled, ended."""

@@ -1,0 +1,197 @@
+"""What the harness knows of a script before it runs: its loop, what the loop carries, what can be done with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from mosaic_worker.harness.capabilities import of_source
+from mosaic_worker.harness.carried import LoopNames
+from mosaic_worker.harness.instrument import ENTER_NAME, LOOP_NAME, TURN_NAME, compiled
+from mosaic_worker.harness.source import ScriptSource
+
+
+def source(tmp_path: Path, text: str) -> ScriptSource:
+    path = tmp_path / "script.py"
+    path.write_text(dedent(text))
+    return ScriptSource.read(path)
+
+
+def names(tmp_path: Path, text: str) -> LoopNames:
+    read = source(tmp_path, text)
+    assert read.loop is not None
+    return LoopNames.of(read.loop, read.tree)
+
+
+# ---- the loop ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "function"),
+    [
+        ("for i in range(3):\n    envs.step(i)\n", 1, ""),
+        ("if __name__ == '__main__':\n    x = 1\n    for i in range(3):\n        loss.backward()\n", 3, ""),
+        ("for i in range(9):\n    envs.step(i)\nfor i in range(3):\n    loss.backward()\n", 3, ""),
+        ("for i in range(9):\n    loss.backward()\nfor i in range(3):\n    envs.step(i)\n", 1, ""),
+        ("def main():\n    while True:\n        loss.backward()\nmain()\n", 2, "main"),
+        ("def learn():\n    loss.backward()\nfor epoch in epochs:\n    learn()\n", 3, ""),
+        ("for i in range(3):\n    for j in range(3):\n        loss.backward()\n", 1, ""),
+        ("with device:\n    try:\n        while go:\n            envs.step(1)\n    finally:\n        pass\n", 3, ""),
+    ],
+)
+def test_the_training_loop_is_found(tmp_path: Path, text: str, line: int, function: str) -> None:
+    loop = source(tmp_path, text).loop
+    assert loop is not None
+    assert (loop.node.lineno, loop.function) == (line, function)
+
+
+@pytest.mark.parametrize("text", ["x = 1\n", "for i in range(3):\n    print(i)\n", "model.learn()\n"])
+def test_a_script_may_have_none(tmp_path: Path, text: str) -> None:
+    assert source(tmp_path, text).loop is None
+
+
+def test_the_loop_is_wrapped_and_no_line_moves(tmp_path: Path) -> None:
+    read = source(tmp_path, "seen = []\nfor i in range(3):\n    env.step(i)\n    seen.append(i)\n    1 / i\n")
+
+    def backwards(items: range) -> list[int]:
+        return list(items)[::-1]
+
+    class Env:
+        def step(self, action: int) -> None:
+            return None
+
+    space = {LOOP_NAME: backwards, "env": Env()}
+    with pytest.raises(ZeroDivisionError) as failed:
+        exec(compiled(read), space)  # noqa: S102
+    assert space["seen"] == [2, 1, 0]
+    assert failed.traceback[-1].lineno + 1 == 5
+    assert read.path.read_text().startswith("seen = []\nfor i in range(3):\n")
+
+
+def test_what_is_restored_is_there_before_a_condition_is_looked_at(tmp_path: Path) -> None:
+    read = source(tmp_path, "n = 0\nwhile n < 5:\n    n += 1\n    env.step(n)\n")
+    stepped: list[int] = []
+
+    class Env:
+        def step(self, action: int) -> None:
+            stepped.append(action)
+
+    space: dict[str, object] = {"env": Env(), TURN_NAME: lambda condition: condition}
+
+    def enter() -> bool:
+        if not stepped:
+            space["n"] = 3
+        return True
+
+    space[ENTER_NAME] = enter
+    exec(compiled(read), space)  # noqa: S102
+    assert stepped == [4, 5]
+
+
+# ---- what it carries ---------------------------------------------------------------------------------------------
+
+
+def test_what_a_turn_reads_before_it_sets_it_is_carried(tmp_path: Path) -> None:
+    found = names(
+        tmp_path,
+        """
+        obs, _ = envs.reset(seed=1)
+        total = torch.Tensor(envs.reset())
+        for turn in range(10):
+            count += 1
+            action = policy(obs)
+            obs = envs.step(action)
+            if count > 3:
+                late = 1
+            print(late, turn)
+            with context as handle:
+                inside = handle
+            print(inside)
+        """,
+    )
+    assert {"obs", "count", "late", "policy", "envs"} <= found.carried
+    assert not {"action", "turn", "handle", "inside"} & found.carried
+    assert found.fresh == {"obs", "_", "total"}
+    assert {"obs", "count", "late"} <= found.assigned
+    assert "policy" not in found.assigned
+
+
+def test_a_rollout_that_is_filled_row_by_row_is_not_carried_but_a_ring_buffer_is(tmp_path: Path) -> None:
+    found = names(
+        tmp_path,
+        """
+        for update in range(10):
+            for step in range(5):
+                rollout[step] = envs.step(1)
+                ring[place] = 1
+                place += 1
+                table[state] += 1
+            loss = rollout.sum() + ring.sum()
+            loss.backward()
+        """,
+    )
+    assert {"ring", "place", "table", "state"} <= found.carried
+    assert "rollout" not in found.carried
+
+
+def test_what_functions_of_the_script_read_counts_as_carried(tmp_path: Path) -> None:
+    found = names(
+        tmp_path,
+        """
+        def learn(batch):
+            global seen
+            own = batch
+            seen = seen + own * weight
+        for turn in range(3):
+            envs.step(turn)
+            learn(turn)
+        """,
+    )
+    assert {"seen", "weight"} <= found.carried
+    assert not {"own", "batch"} & found.carried
+    assert "seen" in found.assigned
+
+
+# ---- what can be done --------------------------------------------------------------------------------------------
+
+TORCH = "import torch\nfrom torch.utils.tensorboard import SummaryWriter\n"
+LOOP = "for i in range(3):\n    loss.backward()\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "offered"),
+    [
+        (TORCH + LOOP, "metrics pause stop checkpoint warm_start resume"),
+        ("import torch\n" + LOOP, "pause stop checkpoint warm_start resume"),
+        (
+            "import torch\ndef main():\n    for i in range(3):\n        loss.backward()\n",
+            "pause stop checkpoint warm_start",
+        ),
+        (TORCH + "import jax\nfor i in range(3):\n    envs.step(i)\n", "metrics pause stop"),
+        ("import tensorboardX\n", "metrics pause stop"),
+        ("print(1)\n", "pause stop"),
+        (
+            "from mosaic_worker.training import session\n",
+            "metrics pause stop checkpoint warm_start resume",
+        ),
+    ],
+)
+def test_capabilities_are_read_from_the_source_with_a_reason_each(tmp_path: Path, text: str, offered: str) -> None:
+    found = of_source(source(tmp_path, text))
+    assert [name for name, one in found.items() if one.offered] == offered.split()
+    assert list(found) == ["metrics", "pause", "stop", "checkpoint", "warm_start", "resume"]
+    assert all(one.why for one in found.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "spaces"),
+    [
+        ("assert isinstance(envs.single_action_space, gym.spaces.Discrete), 'only'\n", ("discrete",)),
+        ("assert isinstance(env.action_space, gym.spaces.Box)\n", ("continuous",)),
+        ("assert isinstance(env.observation_space, gym.spaces.Box)\n", ()),
+    ],
+)
+def test_the_actions_a_script_insists_on_are_known(tmp_path: Path, text: str, spaces: tuple[str, ...]) -> None:
+    assert source(tmp_path, text).action_spaces == spaces

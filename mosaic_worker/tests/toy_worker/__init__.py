@@ -1,0 +1,1 @@
+"""The smallest worker that uses the kit: for its tests, and to be read."""

@@ -1,0 +1,1 @@
+"""What a training script talks to: its session, its arguments, its environments."""

@@ -1,0 +1,187 @@
+"""What plans can do: the actions of this worker, beside those that AgentSpeak brings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import agentspeak as asp
+import agentspeak.stdlib
+
+from spade_bdi_rl_worker.agent.learner import LearningAgent
+from spade_bdi_rl_worker.agent.reasoner import GoalFailedError
+from spade_bdi_rl_worker.agent.terms import written
+from spade_bdi_rl_worker.learning.runtime import MANNERS, How
+from spade_bdi_rl_worker.learning.strategy import Strategy
+
+MOST_EPISODES = 10_000_000
+_MOST_SENT_STATES = 200
+_UNSUITABLE = (".send", ".broadcast", ".dump", ".control_flow", ".unbind_all", ".print")
+"""Of AgentSpeak's own: those that reach for agents of the same process, write files, or colour the log."""
+
+
+def make_actions() -> Any:
+    """All actions. They find the agent that acts by the reasoner's ``body``."""
+    actions = asp.Actions()
+    for (name, arity), action in agentspeak.stdlib.actions.actions.items():
+        if name not in _UNSUITABLE:
+            actions.add(name, arity, action)
+    for name, action in agentspeak.stdlib.actions.variadic_actions.items():
+        if name not in _UNSUITABLE:
+            actions.add(name, None, action)
+    for name, arity, action in _OWN:
+        actions.add(name, arity, action)
+    return actions
+
+
+def _body(reasoner: Any) -> LearningAgent:
+    found: LearningAgent = reasoner.body
+    return found
+
+
+def _value(term: Any, place: int, intention: Any) -> Any:
+    return asp.grounded(term.args[place], intention.scope)
+
+
+def _name(term: Any, place: int, intention: Any) -> str:
+    """An atom or a text."""
+    value = _value(term, place, intention)
+    if isinstance(value, str):
+        return value
+    if asp.is_atom(value):
+        return str(value.functor)
+    raise GoalFailedError(f"{term.functor} takes a name there, got {written(value)}")
+
+
+def _number(term: Any, place: int, intention: Any) -> float:
+    value = _value(term, place, intention)
+    if not asp.is_number(value):
+        raise GoalFailedError(f"{term.functor} takes a number there, got {written(value)}")
+    return float(value)
+
+
+def _how(term: Any, place: int, intention: Any) -> How:
+    name = _name(term, place, intention)
+    for manner in MANNERS:
+        if name == manner:
+            return manner
+    raise GoalFailedError(f"{term.functor} knows no {name}: use {', '.join(MANNERS)}")
+
+
+def _count(term: Any, place: int, intention: Any) -> int:
+    count = _number(term, place, intention)
+    if not 1 <= count <= MOST_EPISODES or count != int(count):
+        raise GoalFailedError(f"{term.functor} takes a whole number of episodes from 1 on, got {count:g}")
+    return int(count)
+
+
+def _run_episode(agent: Any, term: Any, intention: Any) -> Iterator[None]:
+    _body(agent).run_episodes(_how(term, 0, intention), 1, intention)
+    yield
+
+
+def _run_exploring(agent: Any, term: Any, intention: Any) -> Iterator[None]:
+    _body(agent).run_episodes("explore", _count(term, 0, intention), intention)
+    yield
+
+
+def _run_episodes(agent: Any, term: Any, intention: Any) -> Iterator[None]:
+    _body(agent).run_episodes(_how(term, 0, intention), _count(term, 1, intention), intention)
+    yield
+
+
+def _cache_policy(agent: Any, term: Any, intention: Any) -> Iterator[None]:
+    _body(agent).cache_policy()
+    yield
+
+
+def _drop_policy(agent: Any, term: Any, intention: Any) -> Iterator[None]:
+    _body(agent).drop_policy()
+    yield
+
+
+def _set_strategy(agent: Any, term: Any, intention: Any) -> Iterator[None]:
+    name = _name(term, 0, intention)
+    if name not in Strategy.NAMES:
+        raise GoalFailedError(f".strategy knows no {name}: use {', '.join(Strategy.NAMES)}")
+    fixed = _body(agent).runtime.strategy.fixed
+    value = _value(term, 1, intention)
+    if asp.is_atom(value) and value.functor == "auto":
+        fixed.pop(name, None)
+    else:
+        number = _number(term, 1, intention)
+        if not 0 <= number <= 1:
+            raise GoalFailedError(f".strategy({name}, …) takes a number from 0 to 1 or auto, got {number:g}")
+        fixed[name] = number
+    yield
+
+
+def _save_checkpoint(agent: Any, term: Any, intention: Any) -> Iterator[None]:
+    _body(agent).wants_checkpoint = True
+    yield
+
+
+def _done(agent: Any, term: Any, intention: Any) -> Iterator[None]:
+    _body(agent).is_over = True
+    yield
+
+
+def _episodes(agent: Any, term: Any, intention: Any) -> Iterator[None]:
+    """``.episodes(N)``: how many the agent ran so far."""
+    if asp.unify(term.args[0], _body(agent).runtime.episodes, intention.scope, intention.stack):
+        yield
+
+
+def _send(agent: Any, term: Any, intention: Any) -> Iterator[None]:
+    content = asp.freeze(term.args[2], intention.scope, {})
+    if not isinstance(content, asp.Literal):
+        raise GoalFailedError(f".send sends a belief or a goal, got {written(content)}")
+    _body(agent).send(_name(term, 0, intention), _name(term, 1, intention), content)
+    yield
+
+
+def _q_values(agent: Any, term: Any, intention: Any) -> Iterator[None]:
+    """``.q_values(Q)``: what was learned, as ``[[state, visits, [value, …]], …]``, the states with most experience."""
+    learner = _body(agent).runtime.learner
+    known = sorted(range(len(learner.q)), key=lambda state: -learner.visits[state])[:_MOST_SENT_STATES]
+    found = tuple(
+        (state, learner.visits[state], tuple(round(value, 6) for value in learner.q[state]))
+        for state in sorted(known)
+        if learner.visits[state]
+    )
+    if asp.unify(term.args[0], found, intention.scope, intention.stack):
+        yield
+
+
+def _merge_q_values(agent: Any, term: Any, intention: Any) -> Iterator[None]:
+    """``.merge_q_values(Q)``: take over what another agent learned, by how much experience either has."""
+    try:
+        for state, visits, values in _value(term, 0, intention):
+            _body(agent).runtime.merge(int(state), [float(value) for value in values], int(visits))
+    except (TypeError, ValueError) as error:
+        raise GoalFailedError(f".merge_q_values takes what .q_values gives: {error}") from None
+    yield
+
+
+def _print(agent: Any, term: Any, intention: Any) -> Iterator[None]:
+    memo: dict[Any, Any] = {}
+    words = [asp.asl_str(asp.freeze(one, intention.scope, memo)) for one in term.args]
+    print(f"{agent.name}: {' '.join(words)}", flush=True)
+    yield
+
+
+_OWN: tuple[tuple[str, int | None, Any], ...] = (
+    (".run_episode", 1, _run_episode),
+    (".run_episodes", 1, _run_exploring),
+    (".run_episodes", 2, _run_episodes),
+    (".cache_policy", 0, _cache_policy),
+    (".drop_policy", 0, _drop_policy),
+    (".strategy", 2, _set_strategy),
+    (".save_checkpoint", 0, _save_checkpoint),
+    (".done", 0, _done),
+    (".episodes", 1, _episodes),
+    (".send", 3, _send),
+    (".q_values", 1, _q_values),
+    (".merge_q_values", 1, _merge_q_values),
+    (".print", None, _print),
+)

@@ -1,0 +1,331 @@
+"""An agent that learns, apart from the network: plans that decide, a runtime that acts, a mind that is recorded."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import agentspeak as asp
+
+from mosaic_protocol.live.messages import Tell
+from mosaic_protocol.mind import AgentMind, ValueTable
+from spade_bdi_rl_worker.agent.mind_keeper import MindKeeper
+from spade_bdi_rl_worker.agent.program import ProgramError, parse_term
+from spade_bdi_rl_worker.agent.reasoner import GoalFailedError, NotYetError, PlanError, Reasoner
+from spade_bdi_rl_worker.agent.terms import LEARNED, PERCEPT, PERSON, atom, sourced, with_source, written
+from spade_bdi_rl_worker.learning.runtime import Episode, How, QLearningRuntime
+
+SLICE_SECONDS = 0.005
+"""What an agent may take of the thread at a time."""
+OLD = 200
+"""Episodes after which a cached policy is worth another look."""
+ACHIEVE, TELL, UNTELL, UNACHIEVE = "achieve", "tell", "untell", "unachieve"
+PERFORMATIVES = (TELL, UNTELL, ACHIEVE, UNACHIEVE)
+_MOST_SHOWN_STATES = 1000
+_MOST_WAITING = 1000
+_LOOK_EVERY = 16
+"""Episodes between two looks at the clock within one action."""
+
+
+_LEARNED_BELIEFS = ("outcome", "confidence", "success_rate")
+_NOTHING = (None,) * len(_LEARNED_BELIEFS)
+_FAILING, _OLD = (sourced("policy", (atom(name),), LEARNED) for name in ("failing", "old"))
+
+
+class RunOverError(Exception):
+    """The agent's share of the run is used up, and its plans do not rest."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """An agent's share of the run; None: no limit of that kind."""
+
+    steps: int | None = None
+    episodes: int | None = None
+
+    def progress(self, steps: int, episodes: int) -> float:
+        by_steps = steps / self.steps if self.steps else 0.0
+        by_episodes = episodes / self.episodes if self.episodes else 0.0
+        return min(1.0, max(by_steps, by_episodes))
+
+
+class LearningAgent:
+    """Belongs to one thread; :meth:`tell` may be called in any."""
+
+    def __init__(
+        self,
+        name: str,
+        runtime: QLearningRuntime,
+        budget: Budget,
+        *,
+        send: Callable[[str, str, str], None] = lambda peer, performative, text: None,
+        on_episode: Callable[[LearningAgent, Episode], None] = lambda agent, episode: None,
+        peers: tuple[str, ...] = (),
+    ) -> None:
+        """``send(peer, performative, text)`` sends a message; ``peers`` are the other agents of the run."""
+        self.name, self.runtime, self.budget, self.peers = name, runtime, budget, peers
+        self.reasoner = Reasoner(name, lambda: runtime.episodes)
+        self.reasoner.body = self
+        self.mind = MindKeeper(self.reasoner)
+        self.is_over = False
+        """Whether its share of the run is used up, or it said so itself."""
+        self.has_ended = False
+        """Whether that was so in the middle of a plan, which will not be gone on with."""
+        self.rests = False
+        """Whether it is to do nothing more once it has come to rest."""
+        self.wants_checkpoint = False
+        self.last: Episode | None = None
+        self._send, self._on_episode = send, on_episode
+        self._inbox: deque[tuple[str, str, Any, str]] = deque()
+        self._slice_ends = 0.0
+        self._cached_at = 0
+        self._believed: tuple[Any, ...] = ()
+        self._shown_path: list[int] = []
+        self._shown_at = 0
+
+    # ---- turns ---------------------------------------------------------------------------------------------------
+
+    def turn(self, seconds: float = SLICE_SECONDS) -> bool:
+        """Reason and act for a moment; False when there is nothing to do until something happens. Raises PlanError."""
+        self._listen()
+        try:
+            return not self.has_ended and self._reason(seconds)
+        except RunOverError:
+            self.has_ended = True
+            return False
+
+    def _reason(self, seconds: float) -> bool:
+        reasoner = self.reasoner
+        self._slice_ends = time.perf_counter() + seconds
+        step, clock = reasoner.step, time.perf_counter
+        while clock() < self._slice_ends:
+            for _ in range(8):
+                if (self.is_over or self.rests) and reasoner.is_fresh:
+                    return False
+                if not step():
+                    return False
+        return True
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether it is between two plans, or will do nothing more."""
+        return self.has_ended or self.reasoner.is_fresh
+
+    @property
+    def next_deadline(self) -> float | None:
+        """Seconds until something happens by itself; None: nothing will."""
+        found = [
+            purpose.until - time.monotonic() for stack in self.reasoner.intentions for purpose in stack if purpose.until
+        ]
+        if (waiting := self.reasoner.shortest_deadline()) is not None:
+            found.append(waiting - time.time())
+        return max(0.0, min(found)) if found else None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has no goal, or waits for somebody else."""
+        if self._inbox or self.next_deadline is not None:
+            return False
+        return all(stack[-1].waiter is not None for stack in self.reasoner.intentions)
+
+    # ---- episodes ------------------------------------------------------------------------------------------------
+
+    def run_episodes(self, how: How, count: int, purpose: Any) -> None:
+        """Run so many episodes, or as many as fit into this turn: then NotYetError, and the rest at the next one."""
+        if how == "cached" and self.runtime.policy is None:
+            raise GoalFailedError("no policy is cached: use .cache_policy first")
+        left = count if purpose.left is None else purpose.left
+        purpose.left = None
+        while left > 0:
+            if self.is_over:
+                raise RunOverError
+            self._run_one(how)
+            left -= 1
+            if left and left % _LOOK_EVERY == 0 and time.perf_counter() >= self._slice_ends:
+                purpose.left = left
+                break
+        self._update_beliefs()
+        if purpose.left is not None:
+            raise NotYetError
+
+    def _run_one(self, how: How) -> None:
+        runtime = self.runtime
+        next_number = self.last.number + 1 if self.last is not None else 0
+        self.last = runtime.run_episode(how, {"mind": self.mind.record(next_number, runtime.episodes)})
+        self.mind.confidence = round(runtime.confidence.value, 2)
+        self.reasoner.idle_cycles = 0
+        self.note_progress()
+        self._on_episode(self, self.last)
+
+    def note_progress(self) -> None:
+        """How much of its share is used up."""
+        runtime = self.runtime
+        runtime.progress = self.budget.progress(runtime.steps, runtime.episodes)
+        self.is_over = self.is_over or runtime.progress >= 1.0
+
+    def _update_beliefs(self) -> None:
+        runtime, last = self.runtime, self.last
+        assert last is not None
+        outcome = "reached" if last.success else "failed" if last.terminated else "out_of_time"
+        found = (outcome, self.mind.confidence, round(runtime.success_rate, 2))
+        if found != self._believed:
+            for functor, value, before in zip(_LEARNED_BELIEFS, found, self._believed or _NOTHING, strict=True):
+                if value != before:  # one belief of each functor, in the place of what it was
+                    term, source = (atom(value), PERCEPT) if isinstance(value, str) else (value, LEARNED)
+                    self.reasoner.perceive(sourced(functor, (term,), source))
+            self._believed = found
+        if runtime.policy is not None:
+            if runtime.is_policy_failing:
+                self.reasoner.believe(_FAILING)
+            elif runtime.episodes - self._cached_at >= OLD:
+                self.reasoner.believe(_OLD)
+
+    def cache_policy(self) -> None:
+        self.drop_policy()
+        self.runtime.cache_policy()
+        self._cached_at = self.runtime.episodes
+        self.reasoner.believe(sourced("policy", (atom("cached"),), LEARNED))
+
+    def drop_policy(self) -> None:
+        self.runtime.drop_policy()
+        for belief in list(self.reasoner.beliefs[("policy", 1)]):
+            self.reasoner.forget(belief)
+
+    # ---- messages ------------------------------------------------------------------------------------------------
+
+    def send(self, peer: str, performative: str, term: Any) -> None:
+        if peer not in self.peers:
+            known = ", ".join(self.peers) or "it is alone"
+            raise GoalFailedError(f"there is no agent {peer} in this run ({known})")
+        if performative not in PERFORMATIVES:
+            raise GoalFailedError(f"{performative} is nothing that can be sent: use {', '.join(PERFORMATIVES)}")
+        text = asp.asl_repr(asp.Literal(term.functor, term.args))
+        self._send(peer, performative, text)
+        self.mind.said("out", peer, performative, written(term))
+        self.reasoner.idle_cycles = 0
+
+    def hear(self, sender: str, performative: str, text: str) -> None:
+        """A message came. What cannot be read is noted as a problem and changes nothing."""
+        try:
+            term = parse_term(text)
+        except ProgramError as error:
+            self.reasoner.problem = f"a message from {sender} cannot be read: {error.mistakes[0].what}"
+            return
+        self._inbox.append((sender, performative, term, written(term)))
+
+    def why_not_told(self, told: Tell) -> str:
+        """Why a person cannot say this to the agent, or ""."""
+        try:
+            term = parse_term(told.text)
+        except ProgramError as error:
+            return error.mistakes[0].drawn()
+        event = (asp.Trigger.addition, asp.GoalType.achievement, *term.literal_group())
+        if told.kind == "goal" and event not in self.reasoner.plans:
+            return f"{self.name} has no plan for !{term.functor}/{len(term.args)}; its plans are in its .asl file"
+        return ""
+
+    def tell(self, told: Tell) -> str:
+        """A person says something; why it cannot be, or "". Safe in any thread."""
+        if why := self.why_not_told(told):
+            return why
+        if len(self._inbox) >= _MOST_WAITING:
+            return f"{self.name} has not listened yet to what it was told before; try again in a moment"
+        term = parse_term(told.text)
+        self._inbox.append((PERSON, ACHIEVE if told.kind == "goal" else TELL, term, written(term)))
+        return ""
+
+    def connect(self, send: Callable[[str, str, str], None]) -> None:
+        """Send messages this way from now on."""
+        self._send = send
+
+    def _listen(self) -> None:
+        while self._inbox:
+            sender, performative, term, text = self._inbox.popleft()
+            self.mind.said("in", sender, performative, text)
+            self.reasoner.idle_cycles = 0
+            tagged = with_source(term, sender)
+            if performative == TELL:
+                self.reasoner.believe(tagged)
+            elif performative == UNTELL:
+                self.reasoner.forget(tagged)
+            elif performative == ACHIEVE:
+                self._take_on(tagged, sender)
+            else:
+                self.reasoner.drop_goal(term)
+
+    def _take_on(self, goal: Any, sender: str) -> None:
+        """Somebody else's goal that no plan applies to now is a problem, and no reason to end."""
+        try:
+            self.reasoner.pursue(goal)
+        except PlanError as error:
+            self.reasoner.problem = f"{sender} wants {written(goal)}, but {error}"
+
+    # ---- looked at -----------------------------------------------------------------------------------------------
+
+    def seen(self) -> AgentMind:
+        runtime = self.runtime
+        strategy = {
+            "epsilon": round(runtime.strategy.epsilon_at(runtime.progress), 4),
+            "alpha": round(runtime.strategy.alpha_at(runtime.progress), 4),
+        }
+        number = self.last.number if self.last is not None else 0
+        return self.mind.seen(self.name, number, strategy, self._table())
+
+    def look(self) -> int | None:
+        """The next state of an episode that really happened, for those who watch: episodes are over faster than anybody
+        can look."""
+        if self._shown_at >= len(self._shown_path):
+            self._shown_path, self._shown_at = list(self.runtime.path), 0
+        if self._shown_path:
+            self.shown_state = self._shown_path[self._shown_at]
+            self._shown_at += 1
+        return self.shown_state
+
+    shown_state: int | None = None
+    """Where those who watch see the agent."""
+    cells: tuple[str, ...] = ()
+    action_names: tuple[str, ...] = ()
+
+    def _table(self) -> ValueTable | None:
+        learner = self.runtime.learner
+        if len(learner.q) > _MOST_SHOWN_STATES:
+            return None
+        return ValueTable(
+            actions=self.action_names,
+            values=tuple(tuple(round(value, 4) for value in row) for row in learner.q),
+            visits=tuple(learner.visits),
+            cells=self.cells,
+            terminal=self.runtime.world.terminal,
+            state=self.shown_state,
+        )
+
+    # ---- for a checkpoint ----------------------------------------------------------------------------------------
+
+    @property
+    def thoughts(self) -> dict[str, Any]:
+        """Beliefs and goals."""
+        return {
+            "beliefs": self.mind.beliefs,
+            "goals": [asp.asl_repr(goal) for goal in self.reasoner.pending_goals()],
+            "problem": self.reasoner.problem,
+            "cached_at": self._cached_at,
+            "believed": list(self._believed),
+            "is_exact": self.reasoner.is_fresh,
+        }
+
+    @thoughts.setter
+    def thoughts(self, found: dict[str, Any]) -> None:
+        reasoner = self.reasoner
+        reasoner.intentions.clear()
+        for literal in list(reasoner.beliefs.all()):
+            reasoner.beliefs[literal.literal_group()].remove(literal)
+        for text in found["beliefs"]:
+            literal = parse_term(text)
+            reasoner.beliefs[literal.literal_group()].add(literal)
+        for text in found["goals"]:
+            reasoner.pursue(parse_term(text))
+        reasoner.problem, self._cached_at = found["problem"], found["cached_at"]
+        self._believed = tuple(found["believed"])

@@ -1,0 +1,59 @@
+"""The figures of a run: a few rows a second, however many episodes there are."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from spade_bdi_rl_worker.agent.learner import LearningAgent
+
+if TYPE_CHECKING:
+    from mosaic_worker.training.session import TrainingSession
+    from spade_bdi_rl_worker.crew import Crew
+
+ROW_SECONDS = 0.25
+
+
+class ScalarRows:
+    """Gathers episodes into rows of means."""
+
+    def __init__(self, session: TrainingSession, crew: Crew) -> None:
+        self._session, self._crew = session, crew
+        self._returns: list[float] = []
+        self._steps = 0
+        self._due = 0.0
+
+    def note(self, agent: LearningAgent, total: float, steps: int) -> None:
+        self._returns.append(total)
+        self._steps += steps
+
+    def write_now_and_then(self) -> None:
+        if self._returns and time.monotonic() >= self._due:
+            self.write()
+
+    def write(self) -> None:
+        """A row for the episodes since the last one."""
+        if not self._returns:
+            return
+        self._due = time.monotonic() + ROW_SECONDS
+        count, step = len(self._returns), self._crew.steps
+        row = {
+            "charts/episodic_return": sum(self._returns) / count,
+            "charts/episodic_length": self._steps / count,
+            "charts/SPS": self._session.steps_per_second(step),
+            "charts/episodes": float(sum(agent.runtime.episodes for agent in self._crew.agents)),
+        }
+        for agent in self._crew.agents:
+            row |= _figures(agent, "" if len(self._crew.agents) == 1 else f"{agent.name}/")
+        self._session.scalars(step, row, self._returns)
+        self._returns, self._steps = [], 0
+
+
+def _figures(agent: LearningAgent, prefix: str) -> dict[str, float]:
+    runtime = agent.runtime
+    return {
+        f"{prefix}bdi/confidence": runtime.confidence.value,
+        f"{prefix}bdi/success_rate": runtime.success_rate,
+        f"{prefix}bdi/epsilon": runtime.strategy.epsilon_at(runtime.progress),
+        f"{prefix}bdi/alpha": runtime.strategy.alpha_at(runtime.progress),
+    }
