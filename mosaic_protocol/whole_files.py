@@ -6,16 +6,30 @@ still lose the new content: nothing is synced unless :func:`sync` is called, bec
 
 from __future__ import annotations
 
+import glob
 import os
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+_DRAFT = ".draft"
+
 
 def draft_of(path: Path) -> Path:
     """The draft's name: hidden, and this thread's own, so that writers at the same time do not mix their content."""
-    return path.with_name(f".{path.name}.{os.getpid()}-{threading.get_native_id()}.draft")
+    return path.with_name(f".{path.name}.{os.getpid()}-{threading.get_native_id()}{_DRAFT}")
+
+
+def remove_left_drafts(path: Path) -> None:
+    """Remove the drafts, files or folders, of processes that were killed while they wrote what belongs at ``path``."""
+    for draft in path.parent.glob(f".{glob.escape(path.name)}.*{_DRAFT}"):
+        pid = draft.name.removesuffix(_DRAFT).rpartition(".")[2].partition("-")[0]
+        if not pid.isdigit() or Path("/proc", pid).exists():
+            continue
+        with suppress(OSError):
+            shutil.rmtree(draft) if draft.is_dir() and not draft.is_symlink() else draft.unlink()
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mosaic_protocol.whole_files import draft_of, drafted, write_whole
+from mosaic_protocol.whole_files import draft_of, drafted, remove_left_drafts, write_whole
 
 
 def test_a_file_is_replaced_and_no_draft_stays(tmp_path: Path) -> None:
@@ -60,3 +60,15 @@ def test_what_lies_under_the_drafts_name_is_no_obstacle(tmp_path: Path, put: obj
     put(draft_of(path))
     write_whole(path, "text")
     assert path.read_text() == "text" and list(tmp_path.iterdir()) == [path]
+
+
+def test_drafts_of_killed_processes_are_removed_and_no_others(tmp_path: Path) -> None:
+    path, gone = tmp_path / "film[1].mp4", 2**22 + 1  # beyond the largest id that Linux gives
+    (tmp_path / f".film[1].mp4.{gone}-{gone}.draft").touch()
+    (tmp_path / f".film[1].mp4.{gone}.draft").mkdir()
+    (tmp_path / f".film[1].mp4.{gone}-1.draft").symlink_to(tmp_path / "kept")
+    kept = [tmp_path / "kept", path, draft_of(path), tmp_path / f".film1.mp4.{gone}-1.draft"]
+    for one in kept:
+        one.mkdir() if one.name == "kept" else one.touch()
+    remove_left_drafts(path)
+    assert sorted(tmp_path.iterdir()) == sorted(kept)

@@ -40,7 +40,7 @@ def main(worker: Path | None = None) -> int:
     """Replay for a worker, given by the folder of its package; see :func:`worker_package`."""
     worker = worker_package(worker)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it here as well; the one that started this ends it
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))  # what was begun is cleared away
+    signal.signal(signal.SIGTERM, _give_up)
     options = _parser(worker).parse_args()
     answers = take_over_stdout()
     if options.parent:
@@ -61,6 +61,13 @@ def main(worker: Path | None = None) -> int:
         return refuse(worker, error)
     except OSError as error:
         return 1 if isinstance(error, BrokenPipeError) else refuse(worker, f"{error.filename}: {error.strerror}")
+
+
+def _give_up(*_: object) -> None:
+    """End, and clear away what was begun. The kernel may send SIGTERM for each thread of a parent that dies; the
+    second one must not end the clearing."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(_TERMINATED)
 
 
 def _parser(worker: Path) -> argparse.ArgumentParser:

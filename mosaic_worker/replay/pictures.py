@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from mosaic_protocol.whole_files import drafted, remove_left_drafts
 from mosaic_worker.errors import UsageError
 from mosaic_worker.recording.clip_encoder import Frame, encode, shown
 from mosaic_worker.recording.frame_rate import whole_frames_a_second
@@ -36,17 +36,14 @@ def write(file: Path, env: gym.Env[Any, Any], advance: Callable[[], bool]) -> in
     Raises UsageError."""
     rate = whole_frames_a_second(env.metadata)
     kind = file.suffix.lower()
-    draft = file.with_name(f".{file.name}.{os.getpid()}.part")
     frames = _frames(env, advance, _LONGEST_SIDE[kind])
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        count = encode(draft, frames, rate) if kind == ".mp4" else encode_gif(draft, frames, min(rate, _FASTEST_GIF))
-        draft.replace(file)
+        remove_left_drafts(file)
+        with drafted(file) as draft:
+            return encode(draft, frames, rate) if kind == ".mp4" else encode_gif(draft, frames, min(rate, _FASTEST_GIF))
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror or error}") from error
-    finally:
-        draft.unlink(missing_ok=True)
-    return count
 
 
 def encode_gif(path: Path, frames: Iterator[Frame], frames_per_second: int) -> int:

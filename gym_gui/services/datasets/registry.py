@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,12 @@ from gym_gui.services.datasets.errors import DatasetsError, UnknownDatasetError
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.regular_files import open_regular, read_regular
 from mosaic_protocol.suggest import did_you_mean
-from mosaic_protocol.whole_files import sync
+from mosaic_protocol.whole_files import draft_of, remove_left_drafts, sync
 
 DATA, MANIFEST = "data.hdf5", "manifest.json"
 MANIFEST_VERSION = 1
 _MOST_MANIFEST_BYTES = 64 * 2**20
 _BLOCK = 2**20
-_DRAFT = ".draft"
 _FIELDS: dict[str, type | tuple[type, ...]] = {
     "episodes": int,
     "steps": int,
@@ -106,8 +104,8 @@ def staged(folder: Path) -> Iterator[Path]:
     """A folder to fill; at the end it is written through to the disk and takes its place in one step. After an error
     nothing is left of it. Raises OSError."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    _remove_old_drafts(folder)
-    draft = folder.with_name(f".{folder.name}.{os.getpid()}{_DRAFT}")
+    remove_left_drafts(folder)
+    draft = draft_of(folder)
     draft.mkdir()
     try:
         yield draft
@@ -125,15 +123,6 @@ def file_sha256(file: Path) -> str:
         while block := stream.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()
-
-
-def _remove_old_drafts(folder: Path) -> None:
-    """Those of processes that were killed."""
-    for draft in folder.parent.glob(f".{folder.name}.*{_DRAFT}"):
-        pid = draft.name.removesuffix(_DRAFT).rpartition(".")[2]
-        with suppress(OSError):
-            if pid.isdigit() and not Path("/proc", pid).exists():
-                shutil.rmtree(draft)
 
 
 def _entry(folder: Path) -> DatasetEntry:

@@ -294,7 +294,7 @@ def filming(recording: Path, film: Path) -> subprocess.Popen[str]:
     """A process that stands still in the middle of making a film."""
     while True:
         process = start(recording, "--export", str(film))
-        while not (parts := list(film.parent.glob(".film.gif.*.part"))):
+        while not (parts := list(film.parent.glob(".film.gif.*.draft"))):
             assert process.poll() is None, process.communicate()
             time.sleep(0.005)
         process.send_signal(signal.SIGSTOP)
@@ -311,8 +311,21 @@ def test_a_film_that_is_given_up_leaves_nothing(tmp_path: Path) -> None:
     process = filming(tmp_path / "recording", films / "film.gif")
     process.terminate()
     process.send_signal(signal.SIGCONT)
+    while process.poll() is None:  # the kernel sends one for each thread of a parent that is killed
+        process.terminate()
     process.communicate(timeout=60)
     assert list(films.iterdir()) == []
+
+
+def test_a_film_that_was_killed_leaves_nothing_beyond_the_next(tmp_path: Path) -> None:
+    record(tmp_path / "recording", "Pendulum-v1", most_steps=200)
+    film = tmp_path / "films" / "film.gif"
+    process = filming(tmp_path / "recording", film)
+    process.kill()
+    process.communicate(timeout=60)
+    assert len(list(film.parent.iterdir())) == 1
+    assert finish(start(tmp_path / "recording", "--export", str(film)))[0] == 0
+    assert list(film.parent.iterdir()) == [film]
 
 
 def test_the_process_shows_a_step_and_goes_no_further(tmp_path: Path) -> None:
