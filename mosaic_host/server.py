@@ -45,7 +45,8 @@ class AgentServer:
         while True:
             self._changed.clear()
             try:
-                await asyncio.wait_for(self._changed.wait(), None if self._clients else patience)
+                async with asyncio.timeout(None if self._clients else patience):
+                    await self._changed.wait()
             except TimeoutError:
                 return
             patience = self._linger

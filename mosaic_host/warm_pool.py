@@ -126,7 +126,8 @@ class WarmPool:
         if future is None:
             return None
         try:
-            return await asyncio.wait_for(asyncio.shield(future), patience)
+            async with asyncio.timeout(patience):
+                return await asyncio.shield(future)
         except TimeoutError:
             return None
         finally:

@@ -121,7 +121,8 @@ class OutboxPublisher:
     async def _wait_for_more(self) -> None:
         assert self._nudged is not None
         try:
-            await asyncio.wait_for(self._nudged.wait(), POLL_SECONDS)
+            async with asyncio.timeout(POLL_SECONDS):
+                await self._nudged.wait()
         except TimeoutError:
             return
         self._nudged.clear()

@@ -416,7 +416,8 @@ class WorkerSession:
         self._beat_now = lambda: _unless_closed(loop, soon.set)
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(soon.wait(), self._heartbeat_seconds)
+                async with asyncio.timeout(self._heartbeat_seconds):
+                    await soon.wait()
             soon.clear()
             self._write_held()
             await self._beat_once(stub, meta)

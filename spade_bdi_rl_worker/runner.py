@@ -211,4 +211,5 @@ class SpadeBDIRunner:
 
 async def _leave(agent: Any) -> None:
     with suppress(Exception):  # the server may be gone already
-        await asyncio.wait_for(agent.stop(), 5.0)
+        async with asyncio.timeout(5.0):
+            await agent.stop()

@@ -77,7 +77,8 @@ class Pulse:
     async def _watch(self) -> None:
         while await self._answers():
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._lost.wait(), self._interval)
+                async with asyncio.timeout(self._interval):
+                    await self._lost.wait()
         self.problem = await self._reason()
         self._on_problem(self.problem)
 

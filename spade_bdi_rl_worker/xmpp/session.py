@@ -48,7 +48,8 @@ async def log_in(client: Any, server: XmppServer, context: ssl.SSLContext, timeo
     attempt = _Attempt(client, server)
     try:
         client.connect(host=server.host, port=server.port)
-        await asyncio.wait_for(attempt.outcome, timeout)
+        async with asyncio.timeout(timeout):
+            await attempt.outcome
         await _refuse_a_twin(client, attempt, timeout)
     except TimeoutError:
         await _abandon(client)
@@ -140,7 +141,8 @@ async def _refuse_a_twin(client: Any, attempt: _Attempt, timeout: float) -> None
     if "xep_0199" not in client.plugin:
         return
     with suppress(Exception):  # an answer that is an error is an answer; without one the pulse will say so
-        await asyncio.wait_for(client["xep_0199"].send_ping(client.boundjid.domain, timeout=timeout), timeout)
+        async with asyncio.timeout(timeout):
+            await client["xep_0199"].send_ping(client.boundjid.domain, timeout=timeout)
     if attempt.twins:
         raise ServerError(
             f"Another run is logged in as {client.boundjid.bare} ({', '.join(sorted(attempt.twins))}): both would get "
@@ -153,7 +155,8 @@ async def leave(agent: Any) -> None:
     """Stop an agent, also when its server answers nobody. Nothing of it is left in the loop; takes some seconds at most
     and raises nothing on the server's account."""
     with suppress(Exception):  # saying goodbye is a courtesy
-        await asyncio.wait_for(agent.stop(), _GOODBYE)
+        async with asyncio.timeout(_GOODBYE):
+            await agent.stop()
     if agent.client is not None:
         await _abandon(agent.client)
 

@@ -11,7 +11,7 @@ import asyncio
 import logging
 
 from gym_gui.logging_config import log_constants as codes
-from gym_gui.logging_config.structured import log_event
+from gym_gui.logging_config.structured import log_bug, log_event
 from gym_gui.services.trainer.errors import TrainerError, UnknownRunError
 from gym_gui.services.trainer.runs import lifecycle as lc
 from gym_gui.services.trainer.runs.clearing import RunClearing
@@ -52,6 +52,9 @@ class UnreadJournals:
         except UnknownRunError:
             return True
         except (OSError, TrainerError):  # the machine is short of something, or somebody has the run in hand
+            return False
+        except Exception as error:  # noqa: BLE001 - a bug that one journal shows must not leave the others unread
+            log_bug(error, run_id=run_id)
             return False
         log_event(logger, codes.LOG_STORE_LATE_JOURNAL, run_id=run_id)
         self._orchestrator.upkeep.run_ended(run_id)
