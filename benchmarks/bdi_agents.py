@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from statistics import mean
 from typing import Any
 
 from benchmarks.daemon import BenchDaemon, BenchmarkError, ScratchHome, wait_for
-from benchmarks.machine import ROOT, SCRATCH, cpu_seconds
+from benchmarks.machine import ROOT, SCRATCH, cpu_seconds, memory_mb
 from benchmarks.report import Line, Section, Target
 from mosaic_protocol.proto import trainer_pb2 as pb
 
@@ -35,6 +37,8 @@ def run(*, quick: bool = False) -> Section:
         lines = [
             *_fast(daemon, episodes, rounds=1 if quick else 3),
             *_good(daemon, seeds, quick=quick),
+            *_together(daemon, seeds),
+            *_long(daemon, 500_000 if quick else 10_000_000),
             *_idle(daemon, 5.0 if quick else 30.0),
         ]
     return Section(NAME, TITLE, METHOD, lines)
@@ -138,6 +142,43 @@ def _good(daemon: BenchDaemon, seeds: int, *, quick: bool) -> list[Line]:
     return lines
 
 
+def _together(daemon: BenchDaemon, seeds: int) -> list[Line]:
+    """Two agents with the plans ``pair`` against one with the same plans, which then has nobody to talk to."""
+    alone = [mean(_needed(daemon, seed, "one=pair")) for seed in range(1, seeds + 1)]
+    pairs = [mean(_needed(daemon, seed, "left=pair,right=pair")) for seed in range(1, seeds + 1)]
+    ratios = [one / two for one, two in zip(alone, pairs, strict=True)]
+    task = "FrozenLake 8x8: own episodes until half of the last 50 succeed"
+    return [
+        Line(f"{task}, alone", alone, over_seeds=True),
+        Line(f"{task}, each of two that exchange values", pairs, over_seeds=True),
+        Line("Alone ÷ in a pair, each seed", ratios, over_seeds=True),
+        Line("Alone ÷ in a pair, lower end of the 95 % interval", [_lower_end(ratios)], target=Target(">", 1.0)),
+    ]
+
+
+def _needed(daemon: BenchDaemon, seed: int, agents: str) -> list[int]:
+    """How many episodes each agent needed; all that it had where they were not enough."""
+    exploring = {"epsilon": 0.1, "epsilon_end": 0.1, "alpha_end": 0.5}
+    params = {"agents": agents, "episodes": 3000, "is_slippery": False, **exploring}
+    run = _ended(daemon, _config("together", "FrozenLake8x8-v1", "q_learning", seed, **params))
+    returns: dict[str, list[float]] = {}
+    for episode in daemon.client.episodes(run.run_id):
+        returns.setdefault(episode.agent_id, []).append(episode.total_reward or 0.0)
+    return [_when_half_succeeds(one) for one in returns.values()]
+
+
+def _when_half_succeeds(returns: Sequence[float], last: int = 50) -> int:
+    ends = range(last, len(returns) + 1)
+    return next((end for end in ends if 2 * sum(returns[end - last : end]) >= last), len(returns))
+
+
+def _lower_end(values: Sequence[float], draws: int = 10_000) -> float:
+    """Of the interval that holds the mean with 95 %, by the bootstrap."""
+    chance = random.Random(1)
+    means = sorted(mean(chance.choices(values, k=len(values))) for _ in range(draws))
+    return means[draws * 25 // 1000]
+
+
 def _success(daemon: BenchDaemon, seed: int, judged: int, **params: Any) -> float:
     run = _ended(daemon, _config("good", "FrozenLake-v1", "q_learning", seed, **params))
     return _evaluated(daemon, run, judged)
@@ -185,6 +226,30 @@ def _iqm(values: Sequence[float]) -> float:
     ordered, quarter = sorted(values), len(values) / 4
     weights = [max(0.0, min(place + 1, len(ordered) - quarter) - max(place, quarter)) for place in range(len(ordered))]
     return sum(w * v for w, v in zip(weights, ordered, strict=True)) / sum(weights)
+
+
+# ---- for long ----------------------------------------------------------------------------------------------------
+
+
+def _long(daemon: BenchDaemon, steps: int) -> list[Line]:
+    """The memory of the worker after a tenth of the steps, and at the end."""
+    config = _config("long", "FrozenLake-v1", "q_learning", is_slippery=True)
+    config["metadata"]["worker"]["config"]["total_timesteps"] = steps
+    run_id = daemon.client.submit(config).run.run_id
+    pid = wait_for("the worker", lambda: daemon.client.run(run_id).pid)
+    wait_for("a tenth of the steps", lambda: daemon.client.step_totals(run_id).steps > steps / 10, 600)
+    tenth = last = memory_mb(pid)[0]
+    while daemon.client.run(run_id).state != "TERM":
+        try:
+            last = memory_mb(pid)[0]
+        except (OSError, BenchmarkError):
+            break
+        time.sleep(0.2)
+    daemon.wait_state(run_id, "TERM")
+    return [
+        Line(f"Memory of the worker after {steps / 10:,.0f} steps", [tenth], "MB"),
+        Line(f"Memory after {steps:,} steps ÷ after a tenth of them", [last / tenth], target=Target("≤", 1.1)),
+    ]
 
 
 # ---- at rest -----------------------------------------------------------------------------------------------------

@@ -132,11 +132,23 @@ def _episodes(agent: Any, term: Any, intention: Any) -> Iterator[None]:
         yield
 
 
-def _send(agent: Any, term: Any, intention: Any) -> Iterator[None]:
-    content = asp.freeze(term.args[2], intention.scope, {})
+def _content(term: Any, place: int, intention: Any) -> Any:
+    content = asp.freeze(term.args[place], intention.scope, {})
     if not isinstance(content, asp.Literal):
-        raise GoalFailedError(f".send sends a belief or a goal, got {written(content)}")
-    _body(agent).send(_name(term, 0, intention), _name(term, 1, intention), content)
+        raise GoalFailedError(f"{term.functor} sends a belief or a goal, got {written(content)}")
+    return content
+
+
+def _send(agent: Any, term: Any, intention: Any) -> Iterator[None]:
+    _body(agent).send(_name(term, 0, intention), _name(term, 1, intention), _content(term, 2, intention))
+    yield
+
+
+def _broadcast(agent: Any, term: Any, intention: Any) -> Iterator[None]:
+    """``.broadcast(tell, at(3))``: to each other agent of the run; one that is alone says it to nobody."""
+    performative, content = _name(term, 0, intention), _content(term, 1, intention)
+    for peer in _body(agent).peers:
+        _body(agent).send(peer, performative, content)
     yield
 
 
@@ -181,6 +193,7 @@ _OWN: tuple[tuple[str, int | None, Any], ...] = (
     (".done", 0, _done),
     (".episodes", 1, _episodes),
     (".send", 3, _send),
+    (".broadcast", 2, _broadcast),
     (".q_values", 1, _q_values),
     (".merge_q_values", 1, _merge_q_values),
     (".print", None, _print),

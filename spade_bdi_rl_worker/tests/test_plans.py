@@ -11,6 +11,7 @@ from spade_bdi_rl_worker.agent import reasoner
 from spade_bdi_rl_worker.agent.learner import LearningAgent
 from spade_bdi_rl_worker.agent.program import ProgramError
 from spade_bdi_rl_worker.agent.reasoner import PlanError
+from spade_bdi_rl_worker.learning.strategy import Strategy
 from spade_bdi_rl_worker.tests.alone import believed, live, make_agent
 
 
@@ -208,6 +209,30 @@ def test_agents_tell_each_other_what_they_learned() -> None:
         assert mine == pytest.approx(other, abs=1e-5)
     learner.hear("scout", "tell", "nonsense(")
     assert "cannot be read" in learner.reasoner.problem
+
+
+def test_a_broadcast_reaches_each_other_agent_and_nobody_where_there_is_none() -> None:
+    sent: list[tuple[str, str, str]] = []
+    program = "!go. +!go <- .broadcast(tell, at(3)); +said."
+    together = live(make_agent(program, peers=("left", "right"), send=lambda *message: sent.append(message)))
+    assert sent == [("left", "tell", "at(3)"), ("right", "tell", "at(3)")]
+    assert believed(together) == believed(live(make_agent(program))) == {"said"}
+    wrong = make_agent("!go. +!go <- .broadcast(shout, at(3)). -!go[error(E)] <- +failed.", peers=("left",))
+    assert believed(live(wrong)) == {"failed"}
+
+
+def test_an_agent_of_a_pair_knows_what_the_other_found() -> None:
+    few: dict[str, Any] = {"episodes": 40, "strategy": Strategy(exploration=0.0), "seed": 3}
+    left = make_agent("pair", name="left", peers=("right",), **few)
+
+    def send(_: str, performative: str, text: str) -> None:
+        left.hear("right", performative, text)
+
+    right = live(make_agent("pair", name="right", peers=("left",), episodes=400, send=send))
+    live(left)
+    assert "heard_from(right)" in believed(left) and "heard_from(right)" not in believed(right)
+    assert left.runtime.success_rate > 0.5
+    assert live(make_agent("pair", **few)).runtime.success_rate < 0.5, "alone it would not have found the way so soon"
 
 
 def test_replacing_a_belief_leaves_one() -> None:
