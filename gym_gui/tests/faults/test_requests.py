@@ -215,9 +215,9 @@ valid_but_for = st.lists(st.tuples(st.sampled_from(PATHS), values), min_size=1, 
 cut_short = st.tuples(valid_but_for, st.integers(0, 400)).map(lambda pair: pair[0][: pair[1]])
 garbled = st.tuples(valid_but_for, st.integers(0, 400), texts).map(lambda t: t[0][: t[1]] + t[2] + t[0][t[1] :])
 FUZZED = {
-    "valid but for some parts": (valid_but_for, 5000),
-    "valid, then broken": (cut_short | garbled, 2500),
-    "anything": (values.map(json.dumps) | texts, 2500),
+    "valid but for some parts": valid_but_for,
+    "valid, then broken": cut_short | garbled,
+    "anything": values.map(json.dumps) | texts,
 }
 
 
@@ -240,11 +240,12 @@ def submitted(daemon: DaemonProcess, config: str) -> str | None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("examples", [500, pytest.param(5000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("kind", FUZZED)
-def test_ten_thousand_fuzzed_configs_are_refused_with_a_reason_or_run(
-    busy: DaemonProcess, tmp_path: Path, kind: str
+def test_fuzzed_configs_are_refused_with_a_reason_or_run(
+    busy: DaemonProcess, tmp_path: Path, kind: str, examples: int
 ) -> None:
-    configs, examples = FUZZED[kind]
+    configs = FUZZED[kind]
     home, accepted, refused = busy.paths.root, set[str](), Counter[str]()
     before, around = files_outside_runs(home), {path.name for path in tmp_path.iterdir()}
     pid = busy.client.health().pid
@@ -272,7 +273,7 @@ def test_ten_thousand_fuzzed_configs_are_refused_with_a_reason_or_run(
 
         submit()
 
-    assert len(accepted) > 50 or kind != "valid but for some parts", "the fuzzing never hit a valid config"
+    assert len(accepted) > examples // 50 or kind != "valid but for some parts", "the fuzzing never hit a valid config"
     assert len(refused) > 20, "the fuzzing always hits the same error"
     assert busy.client.health().pid == pid
     assert busy.client.runs(states=["INIT"]).total == len(accepted)

@@ -228,8 +228,9 @@ def _threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name == "trainer-feed"]
 
 
-def test_two_hundred_selections_leave_no_feed_and_no_memory(
-    open_whole: OpenWhole, daemon: DaemonProcess, qtbot: QtBot, tmp_path: Path
+@pytest.mark.parametrize("selections", [60, pytest.param(200, marks=pytest.mark.nightly)])
+def test_many_selections_leave_no_feed_and_no_memory(
+    open_whole: OpenWhole, daemon: DaemonProcess, qtbot: QtBot, tmp_path: Path, selections: int
 ) -> None:
     cockpit, gate = open_whole(daemon), tmp_path / "gate"
     runs = [daemon.submit(total_timesteps=30, step_seconds=0, gate=str(gate), gate_at=20) for _ in range(4)]
@@ -244,10 +245,10 @@ def test_two_hundred_selections_leave_no_feed_and_no_memory(
             cockpit.window.cockpit.selection.select([runs[number % 4]] if number % 3 else runs[: 1 + number % 4])
             QApplication.processEvents()
 
-    switch(100)
+    switch(selections // 2)
     gc.collect()
     before, widgets = resident_bytes(), len(QApplication.allWidgets())
-    switch(200)
+    switch(selections)
     gc.collect()
     cockpit.window.cockpit.selection.select([runs[0]])
     qtbot.waitUntil(lambda: len(steps_shown(cockpit, runs[0])) == 19, timeout=HANG)
