@@ -59,6 +59,9 @@ class SpadeBDIRunner:
         """Raises UsageError with what went wrong, in one sentence."""
         crew, session = self.crew, self._session
         session.restore(crew.state, self._settings.resume, self._settings.warm_start, crew.fixed)
+        if crew.seed is not None:
+            session.note_origin(crew.seed.origin)
+            print(f"The table begins with {crew.seed}.", flush=True)
         crew.wake(resumed=bool(self._settings.resume), warm=bool(self._settings.warm_start))
         try:
             with choose_server(xmpp_of(self._settings.params), session.run_dir.absolute()) as server:

@@ -190,6 +190,11 @@ class TrainingSession:
         """Arguments that were not known when the session was opened, for checkpoints to tell."""
         self._args.update(args)
 
+    def note_origin(self, origin: Mapping[str, Any]) -> None:
+        """What a run begins with that is no checkpoint, for its own checkpoints to tell: ``kind`` and what there is to
+        say of it."""
+        self._lineage = dict(origin)
+
     def begin(self, total_steps: int | None) -> None:
         """Call right before the first environment step. Blocks until the supervisor says go, or stop.
 
