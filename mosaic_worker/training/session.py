@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
 
 from mosaic_protocol.checkpoint_manifest import CheckpointError, CheckpointManifest
 from mosaic_protocol.full_disk import require_space, until_it_works
+from mosaic_protocol.headline import EPISODES_TAG, RECENT_MEANS, RETURN_TAG
 from mosaic_worker.errors import UsageError
 from mosaic_worker.supervision import control
 from mosaic_worker.training.episode_digest import EpisodeDigest
@@ -233,14 +234,17 @@ class TrainingSession:
 
     def scalars(self, step: int, values: Mapping[str, SupportsFloat], returns: Sequence[float] | None = None) -> None:
         """Record values that belong together at one step: one TensorBoard event, one row in the journal. ``returns``:
-        of the episodes that the row stands for, where these are more than one."""
+        of the episodes that the row stands for, where these may be more than one; their number so far and the mean of
+        the newest 100 are recorded with it."""
         numbers = {tag: float(value) for tag, value in values.items()}
+        own = [numbers[RETURN_TAG]] if RETURN_TAG in numbers else []
+        for one in own if returns is None else returns:
+            self._episodes.note(step, one)
+        if returns is not None:
+            numbers[EPISODES_TAG] = float(self._episodes.episodes)
+            numbers[RECENT_MEANS[RETURN_TAG]] = self._episodes.mean_return
         for sink in self._sinks:
             sink.scalars(step, numbers)
-        if returns is None:
-            returns = [numbers["charts/episodic_return"]] if "charts/episodic_return" in numbers else ()
-        for one in returns:
-            self._episodes.note(step, one)
         self._progress.note(step, self._requests.seconds_running)
 
     def record(self, envs: Any) -> None:

@@ -18,7 +18,7 @@ from gym_gui.cli.options import OUTCOME, STATE, Count, json_option, run_argument
 from gym_gui.cli.script_flags import show as show_flags
 from gym_gui.cli.session import CliSession, program, run_id_for, shortest_path
 from gym_gui.cli.summary import products
-from mosaic_protocol.headline import LENGTH_TAG, MEAN_RETURN, RECENT_EPISODES, RETURN_TAG
+from mosaic_protocol.headline import EPISODES_TAG, LENGTH_TAG, MEAN_RETURN, RECENT_EPISODES, RETURN_TAG
 from mosaic_protocol.settings_spelling import params_of
 from mosaic_protocol.states import RunState
 
@@ -308,18 +308,16 @@ def _facts(run: pb.Run, copied: str) -> list[tuple[str, str]]:
     ]
 
 
-_OF_WHAT = {
-    MEAN_RETURN: f" (last {RECENT_EPISODES} episodes)",
-    RETURN_TAG: " (last episode)",
-    LENGTH_TAG: " (last episode)",
-}
+_OF_MEAN = f" (last {RECENT_EPISODES} episodes)"
 
 
 def _headline(run: pb.Run) -> list[tuple[str, str]]:
     """The numbers by which a run is judged; of returns it is said of which episodes."""
+    newest = " (mean of the newest episodes)" if EPISODES_TAG in run.headline else " (last episode)"
+    of_what = {MEAN_RETURN: _OF_MEAN, RETURN_TAG: newest, LENGTH_TAG: newest}
 
     def entry(tag: str) -> tuple[str, str]:
-        return tag.rpartition("/")[2].replace("_", " "), fmt.quantity(run.headline[tag]) + _OF_WHAT.get(tag, "")
+        return tag.rpartition("/")[2].replace("_", " "), fmt.quantity(run.headline[tag]) + of_what.get(tag, "")
 
     return [entry(tag) for tag in sorted(run.headline)]
 

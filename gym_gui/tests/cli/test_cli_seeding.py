@@ -58,6 +58,7 @@ def test_a_learner_that_was_shown_the_way_succeeds_at_once(daemon: DaemonProcess
     answer = train("seeded", "--is-slippery", "false", "--seed-from", "play")
     assert answer.code == 0, answer
     assert returns("seeded") == [1.0] * 10
+    assert "1 (mean of the last 10 episodes)" in answer.out, "not of rows, which stand for many episodes each"
     assert train("unseeded", "--is-slippery", "false").code == 0
     assert sum(returns("unseeded")) <= 3, "nobody showed it anything"
 
@@ -68,7 +69,9 @@ def test_a_learner_that_was_shown_the_way_succeeds_at_once(daemon: DaemonProcess
     assert [(one.text, one.source) for one in MindReader().take(step.info[MIND]).beliefs] == [
         ("seeded(12)", "recording")
     ]
-    assert f"recorded steps of {session[-6:]} (play)" in mosaic("show", "seeded").out
+    known = mosaic("show", "seeded").out
+    assert f"recorded steps of {session[-6:]} (play)" in known
+    assert "1 (mean of the newest episodes)" in known and "(last episode)" not in known
     (checkpoint,) = list_checkpoints(daemon.paths.run(seeded).checkpoints)
     lineage = read_manifest(checkpoint).lineage
     assert (lineage["kind"], lineage["run_id"], lineage["steps"]) == ("recorded_steps", session, 12)
