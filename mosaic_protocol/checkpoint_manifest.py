@@ -35,6 +35,9 @@ _MOST_VALUES = 4_000_000
 MOST_IMPORT_BYTES = 2**30
 """Of a file to import; policies take megabytes."""
 
+RECORDED_STEPS = "recorded_steps"
+"""The kind of origin of a run that learned from what somebody played before its first step."""
+
 _LARGEST_STEP = 2**63
 _BLOCK = 2**20
 _NAME = re.compile(r"step-([0-9]{12,})")
@@ -64,7 +67,8 @@ class CheckpointManifest:
     metrics: dict[str, Any] = field(default_factory=dict)
     """How well the run did when this was written: ``episodes``, ``mean_return`` (of the last 100), ``curve``, …"""
     lineage: dict[str, Any] = field(default_factory=dict)
-    """Where it comes from: ``kind`` (resume, warm_start, import), ``checkpoint``, ``sha256``; {} for a fresh start."""
+    """Where it comes from: ``kind`` (resume, warm_start, import), ``checkpoint``, ``sha256``; {} for a fresh start. Of
+    :data:`RECORDED_STEPS` instead ``recording``, ``steps``, ``episodes``, and of a run its id and name."""
 
     def sealed(self) -> str:
         """The manifest as the text of its file, with a hash over all fields. Raises ValueError for one that is too

@@ -5,9 +5,14 @@ from __future__ import annotations
 RETURN_TAG = "charts/episodic_return"
 LENGTH_TAG = "charts/episodic_length"
 SPS_TAG = "charts/SPS"
-HEADLINE_TAGS = (RETURN_TAG, LENGTH_TAG, SPS_TAG)
+EPISODES_TAG = "charts/episodes"
+"""How many episodes there were so far: of runs whose rows stand for many episodes each."""
+HEADLINE_TAGS = (RETURN_TAG, LENGTH_TAG, SPS_TAG, EPISODES_TAG)
 """A run's headline holds the newest value of each."""
 
 MEAN_RETURN = "mean_return"
 """Stands beside them in a headline: the mean of the newest :data:`RECENT_EPISODES` returns. One return says little."""
 RECENT_EPISODES = 100
+RECENT_MEANS = {RETURN_TAG: "charts/mean_return", LENGTH_TAG: "charts/mean_length"}
+"""Where a row stands for many episodes, its return and its length are their means, and the means of the newest
+:data:`RECENT_EPISODES` cannot be had from rows: it has these under other tags as well."""

@@ -123,6 +123,9 @@ class Algorithm(StrictModel):
     checkpoint_params: tuple[Label, ...] = Field(
         default=(), strict=False, max_length=20, description="Parameters that name a checkpoint or a file of one."
     )
+    recording_params: tuple[Label, ...] = Field(
+        default=(), strict=False, max_length=20, description="Parameters that name a run whose recorded steps are read."
+    )
 
 
 class Choice(StrictModel):

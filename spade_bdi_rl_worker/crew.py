@@ -26,11 +26,13 @@ from mosaic_worker.training.watching import drawing
 from spade_bdi_rl_worker.agent.actions import make_actions
 from spade_bdi_rl_worker.agent.learner import Budget, LearningAgent
 from spade_bdi_rl_worker.agent.program import build_into, find_program, parse_program, read_program
+from spade_bdi_rl_worker.agent.terms import RECORDING, sourced
 from spade_bdi_rl_worker.learning.algorithms import make_learner
 from spade_bdi_rl_worker.learning.environments import make_env
 from spade_bdi_rl_worker.learning.grids import action_names_of, cells_of
 from spade_bdi_rl_worker.learning.runtime import QLearningRuntime, new_chance
 from spade_bdi_rl_worker.learning.worlds import SteppedWorld, TableWorld, open_world
+from spade_bdi_rl_worker.seeding import Seed, is_wanted, read_seed
 from spade_bdi_rl_worker.settings import agents_of, episodes_of, strategy_of
 
 FIXED = ("agents", "map_name", "env_kwargs", "max_episode_steps", "gamma")
@@ -81,6 +83,8 @@ class Crew:
         wanted = agents_of(settings.params)
         names = tuple(one.name for one in wanted)
         found = checkpoints_of(settings)
+        seeds = is_wanted(settings, found.manifest if found is not None else None)
+        self.seed: Seed | None = None
         actions = make_actions()
         share = settings.total_timesteps
         budget = Budget(None if not share else -(-share // len(wanted)), episodes_of(settings))
@@ -93,6 +97,9 @@ class Crew:
             env = make_env(settings.env_id, settings.params)
             world = open_world(env)
             _prepare(world, found, one.name)
+            if seeds:
+                self.seed = self.seed or read_seed(settings.params, settings.env_id, env, world)
+                self.seed.prepare(world)
             lane = session.steps.lane(one.name, "agent")
             agent = LearningAgent(
                 one.name,
@@ -101,6 +108,8 @@ class Crew:
                 peers=tuple(name for name in names if name != one.name),
                 on_episode=lambda agent, episode: on_episode(agent, episode.total, episode.steps),
             )
+            if self.seed is not None:
+                self.seed.fill(agent.runtime.learner)
             agent.cells, agent.action_names = cells_of(env), action_names_of(env)
             build_into(agent.reasoner, tree, actions)
             self.agents.append(agent)
@@ -137,6 +146,8 @@ class Crew:
             agent.note_progress()
         if not resumed:
             for agent, tree in zip(self.agents, self._trees, strict=True):
+                if self.seed is not None:
+                    agent.reasoner.believe(sourced("seeded", (self.seed.steps,), RECORDING))
                 agent.reasoner.pursue_initial_goals(tree)
 
     def capture(self) -> tuple[Any, dict[str, Any]]:

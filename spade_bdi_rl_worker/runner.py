@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import uvloop
 
@@ -28,7 +28,7 @@ from spade_bdi_rl_worker.crew import Crew
 from spade_bdi_rl_worker.network.spade_agent import SpadeLearner, forget_agents
 from spade_bdi_rl_worker.settings import xmpp_of
 from spade_bdi_rl_worker.telling import ScalarRows
-from spade_bdi_rl_worker.xmpp import Pulse, ServerError, XmppServer, choose_server, connect
+from spade_bdi_rl_worker.xmpp import Pulse, ServerError, XmppServer, choose_server, connect, leave
 
 REST_SECONDS = 2.0
 """How long agents may take to come to rest before a checkpoint is written as they are."""
@@ -59,6 +59,9 @@ class SpadeBDIRunner:
         """Raises UsageError with what went wrong, in one sentence."""
         crew, session = self.crew, self._session
         session.restore(crew.state, self._settings.resume, self._settings.warm_start, crew.fixed)
+        if crew.seed is not None:
+            session.note_origin(crew.seed.origin)
+            print(f"The table begins with {crew.seed}.", flush=True)
         crew.wake(resumed=bool(self._settings.resume), warm=bool(self._settings.warm_start))
         try:
             with choose_server(xmpp_of(self._settings.params), session.run_dir.absolute()) as server:
@@ -78,14 +81,16 @@ class SpadeBDIRunner:
         self._over = asyncio.get_running_loop().create_future()
         accounts = {agent.name: await asyncio.to_thread(server.account, agent.name) for agent in self.crew.agents}
         jids = {name: account.jid for name, account in accounts.items()}
+        connected: list[SpadeLearner] = []
         async with AsyncExitStack() as living:
+            living.push_async_callback(_leave, connected)
             for agent in self.crew.agents:
                 others = {name: jid for name, jid in jids.items() if name != agent.name}
                 account = accounts[agent.name]
                 spade = SpadeLearner(account.jid, account.password, agent, self, others)
                 agent.connect(spade.send)
                 await connect(spade, server)
-                living.push_async_callback(_leave, spade)
+                connected.append(spade)
                 await living.enter_async_context(Pulse(spade, server, self._lose_server))
             await self._aside(lambda: self._session.begin(self.crew.total_steps))
             self._session.show(self.crew.picture, self)
@@ -209,7 +214,6 @@ class SpadeBDIRunner:
         return ""
 
 
-async def _leave(agent: Any) -> None:
-    with suppress(Exception):  # the server may be gone already
-        async with asyncio.timeout(5.0):
-            await agent.stop()
+async def _leave(agents: Iterable[SpadeLearner]) -> None:
+    """All at once: a server that answers nobody makes each of them wait."""
+    await asyncio.gather(*map(leave, agents))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from typing import TYPE_CHECKING
 
+from mosaic_protocol.headline import LENGTH_TAG, RECENT_EPISODES, RECENT_MEANS, RETURN_TAG, SPS_TAG
 from spade_bdi_rl_worker.agent.learner import LearningAgent
 
 if TYPE_CHECKING:
@@ -20,12 +22,13 @@ class ScalarRows:
     def __init__(self, session: TrainingSession, crew: Crew) -> None:
         self._session, self._crew = session, crew
         self._returns: list[float] = []
-        self._steps = 0
+        self._lengths: list[int] = []
+        self._recent_lengths: deque[int] = deque(maxlen=RECENT_EPISODES)
         self._due = 0.0
 
     def note(self, agent: LearningAgent, total: float, steps: int) -> None:
         self._returns.append(total)
-        self._steps += steps
+        self._lengths.append(steps)
 
     def write_now_and_then(self) -> None:
         if self._returns and time.monotonic() >= self._due:
@@ -36,17 +39,18 @@ class ScalarRows:
         if not self._returns:
             return
         self._due = time.monotonic() + ROW_SECONDS
+        self._recent_lengths.extend(self._lengths)
         count, step = len(self._returns), self._crew.steps
         row = {
-            "charts/episodic_return": sum(self._returns) / count,
-            "charts/episodic_length": self._steps / count,
-            "charts/SPS": self._session.steps_per_second(step),
-            "charts/episodes": float(sum(agent.runtime.episodes for agent in self._crew.agents)),
+            RETURN_TAG: sum(self._returns) / count,
+            LENGTH_TAG: sum(self._lengths) / count,
+            RECENT_MEANS[LENGTH_TAG]: sum(self._recent_lengths) / len(self._recent_lengths),
+            SPS_TAG: self._session.steps_per_second(step),
         }
         for agent in self._crew.agents:
             row |= _figures(agent, "" if len(self._crew.agents) == 1 else f"{agent.name}/")
         self._session.scalars(step, row, self._returns)
-        self._returns, self._steps = [], 0
+        self._returns, self._lengths = [], []
 
 
 def _figures(agent: LearningAgent, prefix: str) -> dict[str, float]:

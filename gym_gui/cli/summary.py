@@ -13,7 +13,7 @@ from gym_gui.cli import format as fmt
 from gym_gui.cli import run_view
 from gym_gui.cli.session import program, shortest_path
 from gym_gui.services.run_pace import own_speed
-from mosaic_protocol.headline import RECENT_EPISODES, RETURN_TAG
+from mosaic_protocol.headline import EPISODES_TAG, RECENT_EPISODES, RECENT_MEANS, RETURN_TAG
 from mosaic_protocol.paths import RunPaths
 from mosaic_protocol.run_manifest import read_manifest
 from mosaic_protocol.states import Outcome
@@ -49,12 +49,13 @@ def outcome_line(run: pb.Run) -> str:
 
 
 def recent_mean_return(client: TrainerClient, run_id: str) -> tuple[float, int] | None:
-    """Mean return of the last episodes and how many these were."""
-    for series in client.metrics(run_id, [RETURN_TAG], max_points=RECENT_EPISODES):
-        values = [value for value in series.values if value == value]
-        if values:
-            return sum(values) / len(values), len(values)
-    return None
+    """Mean return of the last episodes and how many these were. A run whose rows stand for many episodes says both."""
+    told = client.metrics(run_id, [RETURN_TAG, RECENT_MEANS[RETURN_TAG], EPISODES_TAG], max_points=RECENT_EPISODES)
+    found = {series.tag: [value for value in series.values if value == value] for series in told}
+    if (means := found.get(RECENT_MEANS[RETURN_TAG])) and (counts := found.get(EPISODES_TAG)):
+        return means[-1], min(RECENT_EPISODES, int(counts[-1]))
+    values = found.get(RETURN_TAG)
+    return (sum(values) / len(values), len(values)) if values else None
 
 
 def _numbers(client: TrainerClient, run: pb.Run) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gym_gui.services.passing_folder import passing_folder
 from gym_gui.services.run_words import called
-from gym_gui.services.worker_tools import ToolRefusedError, WorkerTool
+from gym_gui.services.worker_tools import ToolError, ToolRefusedError, WorkerTool
 from mosaic_protocol.events import StepChunk
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.steps.recordings import EVALUATION, RUN, Recording, is_recording
@@ -88,6 +89,18 @@ def folder_meant(word: str) -> Path | None:
 def replay(source: StepSource, paths: MosaicPaths, folder: Path, words: list[str]) -> WorkerTool:
     """Start the process that simulates an episode again. Raises ToolError."""
     return WorkerTool(source.manifest(), paths, REPLAY_MODULE, ["--recording", str(folder), *words])
+
+
+def described(source: StepSource, paths: MosaicPaths) -> tuple[dict[str, Any], str]:
+    """What the environment of a recording says of itself, in a process of the worker that recorded, and why not where
+    it cannot. Blocking."""
+    try:
+        with source.as_folder(description_only=True) as folder:
+            words = ["--recording", str(folder), "--describe", "--parent", str(os.getpid())]
+            with WorkerTool(source.manifest(), paths, REPLAY_MODULE, words) as tool:
+                return list(tool.messages())[-1], ""
+    except (ToolError, IndexError) as error:
+        return {}, str(error)
 
 
 def played_by(about: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The checkpoint that a run is to begin from, put in its place: found by the name people use, and known to fit."""
+"""What a run is to begin from, put in its place: checkpoints and recorded steps, found by the names people use."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from gym_gui.services import kept_steps
 from gym_gui.services.checkpoints.entry import CheckpointEntry
 from gym_gui.services.checkpoints.errors import UnusableCheckpointError
 from gym_gui.services.checkpoints.registry import TrainingRegistry
@@ -16,8 +17,9 @@ from mosaic_protocol.worker_manifest import WorkerManifest
 
 
 def placed(config: Mapping[str, Any], manifest: WorkerManifest, paths: MosaicPaths) -> dict[str, Any]:
-    """A run config with paths where it names checkpoints: that which it begins from, and those that parameters of its
-    algorithm name. Raises CheckpointsError for a name that means none, or one that the run cannot begin from."""
+    """A run config with paths where it names checkpoints or recorded steps: the one that it begins from, and those that
+    parameters of its algorithm name. Blocking. Raises CheckpointsError for a name that means no checkpoint, or one that
+    the run cannot begin from, and ToolError for recorded steps that cannot be had."""
     worker = config["metadata"]["worker"]
     settings = respelt(worker["config"])
     algorithm = manifest.algorithms.get(str(settings.get("algo") or ""))
@@ -31,6 +33,10 @@ def placed(config: Mapping[str, Any], manifest: WorkerManifest, paths: MosaicPat
     for name in algorithm.checkpoint_params if algorithm else ():
         if isinstance(named := params.get(name), str) and named:
             params[name] = _file_or_checkpoint(named, paths)
+    resumes = start is not None and start[0] == "resume"  # such a run read its steps when it began
+    for name in algorithm.recording_params if algorithm and not resumes else ():
+        if isinstance(named := params.get(name), str) and named:
+            params[name] = kept_steps.placed(f"--{name.replace('_', '-')}", named, paths)
     if params:
         settings["params"] = params
     return {**config, "metadata": {**metadata, "worker": {**worker, "config": settings}}}

@@ -23,6 +23,12 @@ VERSION = 1
 EVALUATION, RUN = "evaluation", "run"
 """What recorded: the value of ``kind``. An evaluation has ``algo`` and ``args``, with which its worker makes the
 environment again; a run has its worker's ``settings``. Either has ``worker`` and ``env_id``."""
+COPIED_STEPS = "copied_steps"
+"""Of a copy: how many steps it was made of, so that a reader knows whether it is whole."""
+MOST_COPIED_STEPS = 500_000
+"""For a run to learn from: reading them takes seconds, and one that made more has learned more than its steps teach."""
+ENVIRONMENT = "env_spec"
+"""Of a copy: the specification of the environment, as the worker that recorded makes it; a text of Gymnasium's JSON."""
 _MOST_BYTES = 16 * 2**20
 _AT_ONCE = 64
 

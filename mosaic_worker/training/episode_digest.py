@@ -7,7 +7,9 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-_RECENT = 100
+from mosaic_protocol.headline import RECENT_EPISODES
+
+_RECENT = RECENT_EPISODES
 _CURVE_POINTS = 64
 
 

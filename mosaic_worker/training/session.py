@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
 
 from mosaic_protocol.checkpoint_manifest import CheckpointError, CheckpointManifest
 from mosaic_protocol.full_disk import require_space, until_it_works
+from mosaic_protocol.headline import EPISODES_TAG, RECENT_MEANS, RETURN_TAG
 from mosaic_worker.errors import UsageError
 from mosaic_worker.supervision import control
 from mosaic_worker.training.episode_digest import EpisodeDigest
@@ -190,6 +191,11 @@ class TrainingSession:
         """Arguments that were not known when the session was opened, for checkpoints to tell."""
         self._args.update(args)
 
+    def note_origin(self, origin: Mapping[str, Any]) -> None:
+        """What a run begins with that is no checkpoint, for its own checkpoints to tell: ``kind`` and what there is to
+        say of it."""
+        self._lineage = dict(origin)
+
     def begin(self, total_steps: int | None) -> None:
         """Call right before the first environment step. Blocks until the supervisor says go, or stop.
 
@@ -228,14 +234,17 @@ class TrainingSession:
 
     def scalars(self, step: int, values: Mapping[str, SupportsFloat], returns: Sequence[float] | None = None) -> None:
         """Record values that belong together at one step: one TensorBoard event, one row in the journal. ``returns``:
-        of the episodes that the row stands for, where these are more than one."""
+        of the episodes that the row stands for, where these may be more than one; their number so far and the mean of
+        the newest 100 are recorded with it."""
         numbers = {tag: float(value) for tag, value in values.items()}
+        own = [numbers[RETURN_TAG]] if RETURN_TAG in numbers else []
+        for one in own if returns is None else returns:
+            self._episodes.note(step, one)
+        if returns is not None:
+            numbers[EPISODES_TAG] = float(self._episodes.episodes)
+            numbers[RECENT_MEANS[RETURN_TAG]] = self._episodes.mean_return
         for sink in self._sinks:
             sink.scalars(step, numbers)
-        if returns is None:
-            returns = [numbers["charts/episodic_return"]] if "charts/episodic_return" in numbers else ()
-        for one in returns:
-            self._episodes.note(step, one)
         self._progress.note(step, self._requests.seconds_running)
 
     def record(self, envs: Any) -> None:

@@ -7,6 +7,7 @@ same order. :class:`SteppedWorld` steps the environment itself.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol, TypeAlias
 
 import gymnasium as gym
@@ -90,6 +91,14 @@ class TableWorld:
             if bound > drawn:
                 return outcome
         return outcomes[0][1]  # as the environment's search does when rounding leaves no bound above
+
+    def allows(self, state: int, action: int, outcome: Outcome) -> bool:
+        """Whether an action can have led to this; a next state of -1 is one that nobody noted."""
+        after, reward, over = outcome
+        return any(
+            (after in (-1, there) and over == ends and math.isclose(reward, gained, abs_tol=1e-9))
+            for _, (there, gained, ends) in self._outcomes[state][action]
+        )
 
     def _step_surely(self, state: int, action: int) -> Outcome:
         return self._sure[state][action]

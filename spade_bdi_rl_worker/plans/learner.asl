@@ -6,6 +6,10 @@
 
 !learn.
 
+// Recorded steps of somebody else filled the table: try what they teach before exploring.
+@try_seed
++!learn : seeded(Steps) <- .run_episodes(exploit, 20); !!episode.
+
 @learn
 +!learn <- !!episode.
 

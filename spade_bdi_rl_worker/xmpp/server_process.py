@@ -84,7 +84,7 @@ class ServerProcess:
         if fields is not None and fields[0] in "Tt":
             return (
                 f"The XMPP server of this run ({self._name}, pid {self.pid}) is stopped by a signal and answers "
-                f"nobody. Let it go on with `kill -CONT {self.pid}`, or start the run again."
+                "nobody. Start the run again."
             )
         return ""
 

@@ -200,6 +200,10 @@ def _space_text(space: Any) -> str:
 
 
 def _ancestor_text(ancestor: Ancestor) -> str:
+    from gym_gui.services.checkpoints.entry import recorded_origin
+
+    if told := recorded_origin(ancestor.lineage):
+        return told
     lineage, beginning = ancestor.lineage, _BEGINNINGS.get(ancestor.kind, fmt.one_line(ancestor.kind))
     digest = fmt.one_line(str(lineage.get("sha256", "")))[:12]
     if ancestor.entry is not None:

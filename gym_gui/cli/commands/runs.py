@@ -18,7 +18,7 @@ from gym_gui.cli.options import OUTCOME, STATE, Count, json_option, run_argument
 from gym_gui.cli.script_flags import show as show_flags
 from gym_gui.cli.session import CliSession, program, run_id_for, shortest_path
 from gym_gui.cli.summary import products
-from mosaic_protocol.headline import LENGTH_TAG, MEAN_RETURN, RECENT_EPISODES, RETURN_TAG
+from mosaic_protocol.headline import EPISODES_TAG, LENGTH_TAG, MEAN_RETURN, RECENT_EPISODES, RETURN_TAG
 from mosaic_protocol.settings_spelling import params_of
 from mosaic_protocol.states import RunState
 
@@ -242,6 +242,7 @@ def show(session: CliSession, run: str, history: bool, only_config: bool, as_jso
     with session.client() as client:
         found = client.run(run_id_for(client, run))
         moves = client.history(found.run_id) if history else []
+        copied = _copied_runs(client, session, found)
     if only_config:
         fmt.echo_json(json.loads(found.config_json))
         return
@@ -250,13 +251,28 @@ def show(session: CliSession, run: str, history: bool, only_config: bool, as_jso
         fmt.echo_json({**run_view.run_object(found), **told})
         return
     click.echo(f"{run_view.called(found)} {fmt.painted(run_view.state_word(found))}")
-    click.echo(fmt.pairs([entry for entry in _facts(found) if entry[1] not in ("", fmt.MISSING)]))
+    click.echo(fmt.pairs([entry for entry in _facts(found, copied) if entry[1] not in ("", fmt.MISSING)]))
     if history:
         click.echo()
         click.echo(_history_table(moves))
 
 
-def _facts(run: pb.Run) -> list[tuple[str, str]]:
+def _copied_runs(client: TrainerClient, session: CliSession, run: pb.Run) -> str:
+    """The runs whose recorded steps this one began with."""
+    from gym_gui.services.beginnings import begun_with, run_copied
+    from gym_gui.services.trainer.client import NoSuchRunError
+
+    found = []
+    for copy in begun_with(session.paths, run.config_json):
+        run_id = run_copied(session.paths, copy)
+        try:
+            found.append(run_view.called(client.run(run_id)))
+        except NoSuchRunError:
+            found.append(f"{run_view.short_id(run_id)}, which is gone")
+    return fmt.one_line("; ".join(found))
+
+
+def _facts(run: pb.Run, copied: str) -> list[tuple[str, str]]:
     config = json.loads(run.config_json)
     settings = config["metadata"]["worker"]["config"]
     undo = f"`{program()} restore {run_view.short_id(run.run_id)}` brings it back"
@@ -284,6 +300,7 @@ def _facts(run: pb.Run) -> list[tuple[str, str]]:
         ("group", fmt.one_line(run.group)),
         ("sweep", fmt.one_line(run.sweep)),
         ("goes on from", run_view.short_id(run.parent) if run.parent else ""),
+        ("begins with", f"recorded steps of {copied}" if copied else ""),
         ("notes", _lines(config["metadata"].get("notes", ""))),
         *products(run),
         ("files", shlex.quote(shortest_path(Path(run.run_dir)))),
@@ -291,18 +308,16 @@ def _facts(run: pb.Run) -> list[tuple[str, str]]:
     ]
 
 
-_OF_WHAT = {
-    MEAN_RETURN: f" (last {RECENT_EPISODES} episodes)",
-    RETURN_TAG: " (last episode)",
-    LENGTH_TAG: " (last episode)",
-}
+_OF_MEAN = f" (last {RECENT_EPISODES} episodes)"
 
 
 def _headline(run: pb.Run) -> list[tuple[str, str]]:
     """The numbers by which a run is judged; of returns it is said of which episodes."""
+    newest = " (mean of the newest episodes)" if EPISODES_TAG in run.headline else " (last episode)"
+    of_what = {MEAN_RETURN: _OF_MEAN, RETURN_TAG: newest, LENGTH_TAG: newest}
 
     def entry(tag: str) -> tuple[str, str]:
-        return tag.rpartition("/")[2].replace("_", " "), fmt.quantity(run.headline[tag]) + _OF_WHAT.get(tag, "")
+        return tag.rpartition("/")[2].replace("_", " "), fmt.quantity(run.headline[tag]) + of_what.get(tag, "")
 
     return [entry(tag) for tag in sorted(run.headline)]
 

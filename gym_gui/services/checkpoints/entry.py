@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mosaic_protocol.checkpoint_manifest import (
+    RECORDED_STEPS,
     TENSOR_FILE,
     CheckpointError,
     CheckpointManifest,
@@ -176,3 +177,13 @@ def _brief(error: CheckpointError) -> str:
     """The sentence with the file's name instead of its path: a listing shows the path already."""
     words = str(error).rstrip(".").split(" ")
     return one_line(" ".join([Path(words[0]).name, *words[1:]]))
+
+
+def recorded_origin(lineage: Mapping[str, Any]) -> str:
+    """Which recorded steps a checkpoint's run began with, in words; "" for one that began with something else."""
+    if lineage.get("kind") != RECORDED_STEPS:
+        return ""
+    steps, actor = lineage.get("steps"), lineage.get("actor")
+    count = f"{steps:,} recorded steps" if isinstance(steps, int) else "recorded steps"
+    whose = f" that {actor} made" if actor else ""
+    return one_line(f"began with {count}{whose} in {lineage.get('recording', 'a recording')}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -24,8 +23,7 @@ from gym_gui.services.datasets.registry import (
     file_sha256,
     staged,
 )
-from gym_gui.services.recorded_steps import REPLAY_MODULE, StepSource, played_by
-from gym_gui.services.worker_tools import ToolError, WorkerTool
+from gym_gui.services.recorded_steps import StepSource, described, played_by
 from mosaic_protocol.paths import MosaicPaths
 
 if TYPE_CHECKING:
@@ -158,7 +156,7 @@ def _finite(value: float) -> float | None:
 
 def _spaces(seen: dict[str, Any], source: StepSource, paths: MosaicPaths) -> dict[str, Any]:
     """The environment's own, where it can be made here and fits the data; else what the data shows."""
-    told, why = _asked(source, paths)
+    told, why = described(source, paths)
     spaces: dict[str, Any] = {}
     for name, values in seen.items():
         space = told.get(f"{name}_space")
@@ -166,14 +164,3 @@ def _spaces(seen: dict[str, Any], source: StepSource, paths: MosaicPaths) -> dic
         spaces[f"{name}_space"] = space if fits else values.space()
         spaces[f"{name}_space_from"] = "environment" if fits else "data"
     return {**spaces, "env_spec": told.get("env_spec"), "versions": told.get("versions", {}), "spaces_note": why}
-
-
-def _asked(source: StepSource, paths: MosaicPaths) -> tuple[dict[str, Any], str]:
-    """What the environment says of itself, in a process of the worker that recorded, and why not where it cannot."""
-    try:
-        with source.as_folder(description_only=True) as folder:
-            words = ["--recording", str(folder), "--describe", "--parent", str(os.getpid())]
-            with WorkerTool(source.manifest(), paths, REPLAY_MODULE, words) as tool:
-                return list(tool.messages())[-1], ""
-    except (ToolError, IndexError) as error:
-        return {}, str(error)

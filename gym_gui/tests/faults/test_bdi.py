@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from gym_gui.tests.support.command_line import CommandLine
-from gym_gui.tests.support.daemon_process import HANG_GUARD, DaemonProcess, wait_for
+from gym_gui.tests.support.daemon_process import DaemonProcess, wait_for
 from gym_gui.tests.support.fault_tools import worker_of
+from gym_gui.tests.support.live_sessions import submit_session, until, watched
+from gym_gui.tests.support.marked_processes import command_of
 from mosaic_host.process_sweep import send_signal
 from mosaic_protocol.checkpoint_manifest import list_checkpoints
-from mosaic_protocol.live.client import LiveClient, SessionAwayError
-from mosaic_protocol.live.messages import Tell
+from mosaic_protocol.live.client import LiveClient
+from mosaic_protocol.live.messages import End, HandOver, Press, Tell
 from mosaic_protocol.mind import MIND, MindReader
+from mosaic_protocol.process_identity import ProcessIdentity
 
 pytest.importorskip("agentspeak")
+
+ENDLESS = 10_000_000
+NOTICED_SECONDS = 20.0
+"""A frozen server is noticed within 5 s; the rest is for a machine that has other things to do."""
 
 
 def submit(daemon: DaemonProcess, **params: Any) -> str:
@@ -33,25 +39,6 @@ def submit(daemon: DaemonProcess, **params: Any) -> str:
         "metadata": {"worker": {**worker, "config": config}},
     }
     return daemon.client.submit(described).run.run_id
-
-
-@contextmanager
-def watched(daemon: DaemonProcess, run_id: str) -> Iterator[LiveClient]:
-    def connected() -> LiveClient | None:
-        try:
-            return LiveClient(daemon.paths.run(run_id).directory)
-        except SessionAwayError:
-            return None
-
-    with closing(wait_for("the session to listen", connected)) as client:
-        yield client
-
-
-def until(client: LiveClient, what: str, probe: Callable[[], object]) -> None:
-    deadline = time.monotonic() + HANG_GUARD
-    while not probe():
-        assert time.monotonic() < deadline, f"waited in vain for {what}: {client.state}"
-        client.receive(0.05)
 
 
 def require_each_once(daemon: DaemonProcess, run_id: str, least: int) -> list[Any]:
@@ -70,7 +57,7 @@ def require_each_once(daemon: DaemonProcess, run_id: str, least: int) -> list[An
 
 def test_an_agent_is_watched_told_held_and_survives_its_daemon(make_daemon: Callable[..., DaemonProcess]) -> None:
     daemon = make_daemon(handshake_seconds=240, liveness_seconds=240).start()
-    run_id = submit(daemon, episodes=10_000_000)
+    run_id = submit(daemon, episodes=ENDLESS)
     daemon.wait_state(run_id, "EXEC")
     with watched(daemon, run_id) as client:
         until(client, "a mind", lambda: client.state.mind and client.state.mind[0].mind.plan)
@@ -123,8 +110,78 @@ def believed(client: LiveClient) -> set[tuple[str, str]]:
     return {(one.text, one.source) for agent in client.state.mind or () for one in agent.mind.beliefs}
 
 
+def server_of(daemon: DaemonProcess, run_id: str) -> ProcessIdentity:
+    """The XMPP server that a run started for itself."""
+    servers = [one for one in daemon.processes(run_id) if "xmpp" in command_of(one.pid)]
+    assert len(servers) == 1, [command_of(one.pid) for one in daemon.processes(run_id)]
+    return servers[0]
+
+
+def trains(daemon: DaemonProcess, run_id: str, more: int = 1000) -> int:
+    """Wait for so many steps more; how many there are then."""
+    before = daemon.client.step_totals(run_id).steps
+    return wait_for("steps", lambda: now if (now := daemon.client.step_totals(run_id).steps) >= before + more else None)
+
+
+def test_a_table_takes_the_seat_of_a_session_that_replays(daemon: DaemonProcess) -> None:
+    learned = submit(daemon, episodes=1500)
+    assert daemon.wait_over(learned).outcome == "completed"
+    (checkpoint,) = list_checkpoints(daemon.paths.run(learned).checkpoints)
+    run_id = submit_session(daemon, "FrozenLake-v1", slippery=False)
+    with watched(daemon, run_id) as client:
+        until(client, "a first move", lambda: client.state.waiting)
+        client.send(Press("left"))
+        until(client, "the move", lambda: client.state.steps == 1)
+        client.send(HandOver("policy", checkpoint=str(checkpoint)))
+        until(client, "the goal, and the way there once more", lambda: client.state.episodes >= 2)
+        client.send(End())
+        assert daemon.wait_over(run_id).outcome == "completed"
+    first, second = list(daemon.client.episodes(run_id))[:2]
+    assert (first.length, first.total_reward, second.length, second.total_reward) == (7, 1.0, 6, 1.0)
+    steps = list(daemon.client.steps(run_id))[:13]
+    assert [step.actor for step in steps] == ["human"] + ["policy"] * 12
+    mosaic = CommandLine(daemon.paths.root)
+    for episode, length in ((0, 7), (1, 6)):
+        answer = mosaic("replay", run_id, "--episode", str(episode))
+        assert answer.code == 0 and f"verified {length}/{length} steps" in answer.out, answer
+
+
+def test_a_frozen_server_ends_its_run_with_a_sentence_and_nothing_is_left(daemon: DaemonProcess) -> None:
+    run_id = submit(daemon, episodes=ENDLESS)
+    daemon.wait_state(run_id, "EXEC")
+    seen, server = trains(daemon, run_id), server_of(daemon, run_id)
+    frozen_at = time.monotonic()
+    assert send_signal(server, signal.SIGSTOP)
+    over = daemon.wait_over(run_id)
+    assert time.monotonic() - frozen_at < NOTICED_SECONDS
+    assert over.outcome == "failed", over
+    assert over.reason.endswith("is stopped by a signal and answers nobody. Start the run again."), over.reason
+    assert not daemon.processes(run_id) and not server.is_alive()
+    assert not send_signal(server, signal.SIGCONT), "nothing is left that could go on"
+    require_each_once(daemon, run_id, seen)
+    assert list_checkpoints(daemon.paths.run(run_id).checkpoints), "what was learned until then"
+
+
+def test_a_killed_agent_takes_nothing_from_the_run_beside_it(daemon: DaemonProcess) -> None:
+    doomed = submit(daemon, agents="scout=scout,learner=partner", episodes=ENDLESS)
+    other = submit(daemon, agents="scout=scout,learner=partner", episodes=ENDLESS)
+    for run_id in (doomed, other):
+        daemon.wait_state(run_id, "EXEC")
+        trains(daemon, run_id)
+    servers = {run_id: server_of(daemon, run_id) for run_id in (doomed, other)}
+    send_signal(worker_of(daemon, doomed), signal.SIGKILL)
+    assert daemon.wait_over(doomed).outcome in ("failed", "lost")
+    assert not daemon.processes(doomed) and not servers[doomed].is_alive()
+    assert servers[other].is_alive()
+    trains(daemon, other)
+    send_signal(servers[other], signal.SIGKILL)
+    over = daemon.wait_over(other)
+    assert over.outcome == "failed" and "was killed by signal 9" in over.reason, over
+    assert not daemon.processes(other)
+
+
 def test_a_killed_agent_loses_no_step_and_leaves_no_server(daemon: DaemonProcess) -> None:
-    run_id = submit(daemon, episodes=10_000_000)
+    run_id = submit(daemon, episodes=ENDLESS)
     daemon.wait_state(run_id, "EXEC")
     seen = wait_for("steps", lambda: len(list(daemon.client.steps(run_id))) or None)
     assert len(daemon.processes(run_id)) >= 2, "the worker and its server"

@@ -113,6 +113,15 @@ def test_more_than_a_buffer_holds_may_come_at_once() -> None:
     assert len(buffer) <= 100 and buffer.values.min() == 0 and buffer.values.max() == 999
 
 
+def test_of_points_that_stand_for_many_episodes_the_run_says_the_newest_mean_itself() -> None:
+    plain = filled(np.array([0.0] * 50 + [1.0] * 100))
+    assert plain.recent_episodes(RETURN) == 1.0 and plain.recent_episodes("charts/episodic_length") is None
+    at, returns = np.array([1.0, 2.0]), np.array([0.2, 0.4])
+    many = RunMetrics("run")
+    many.take(MetricBatch(1, {RETURN: (at, at, returns), "charts/mean_return": (at, at, np.array([0.5, 0.75]))}))
+    assert many.recent_episodes(RETURN) == 0.75
+
+
 def test_series_of_one_run_are_not_thinned_in_the_same_moment() -> None:
     metrics = RunMetrics("run", most=1000)
     for step in range(1, 1001):

@@ -8,7 +8,7 @@ from PyQt6.QtCore import Qt, pyqtSignal
 from PyQt6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from gym_gui.services.checkpoints import evaluations
-from gym_gui.services.checkpoints.entry import CheckpointEntry
+from gym_gui.services.checkpoints.entry import CheckpointEntry, recorded_origin
 from gym_gui.services.checkpoints.use import capabilities, declares
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.evaluation_job import EvaluationJob
@@ -210,7 +210,8 @@ def facts_of(entry: CheckpointEntry, *, checked: bool = False) -> str:
         lines.append(f"{score_words(entry)} in training: {score_text(entry)}")
         lines.append("every byte checked" if checked else "bytes not checked yet; an evaluation checks them")
     if entry.lineage:
-        lines.append(f"{entry.lineage.get('kind', '?')} of {entry.lineage.get('checkpoint', '?')}")
+        begun = f"{entry.lineage.get('kind', '?')} of {entry.lineage.get('checkpoint', '?')}"
+        lines.append(recorded_origin(entry.lineage) or begun)
     if entry.sha256:
         lines.append(f"sha256 {entry.sha256[:16]}…")
     return "\n".join(lines)

@@ -8,7 +8,7 @@ from gym_gui.services.run_words import duration, is_over, ordinal, percent
 from gym_gui.ui.models.run_rows import RunRow
 from gym_gui.ui.plots.axis_text import steps_text, value_text
 from gym_gui.ui.plots.run_metrics import RunMetrics
-from mosaic_protocol.headline import LENGTH_TAG, MEAN_RETURN, RECENT_EPISODES, RETURN_TAG, SPS_TAG
+from mosaic_protocol.headline import LENGTH_TAG, MEAN_RETURN, RETURN_TAG, SPS_TAG
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.states import Desired, Outcome, RunState
 
@@ -35,15 +35,15 @@ def key_numbers(row: RunRow, metrics: RunMetrics | None, now: float) -> KeyNumbe
     step = int(run.last_step)
     if metrics is not None and RETURN_TAG in metrics.series and not is_over(run):
         step = max(step, int(metrics.series[RETURN_TAG].buffer.steps[-1]))  # metrics come more often than words
-    recent = metrics.recent_mean if metrics is not None else lambda tag, points: None
+    recent = metrics.recent_episodes if metrics is not None else lambda tag: None
     # The daemon's number comes first: the list of runs shows it too, and one screen must not say two.
     mean_return = run.headline.get(MEAN_RETURN)
     left = row.remaining(now)
-    speed = recent(SPS_TAG, 1) or run.headline.get(SPS_TAG)
+    speed = (metrics.recent_mean(SPS_TAG, 1) if metrics is not None else None) or run.headline.get(SPS_TAG)
     total = f" / {run.total_steps:,}" if run.total_steps else ""
     return KeyNumbers(
-        mean_return=value_text(recent(RETURN_TAG, RECENT_EPISODES) if mean_return is None else mean_return),
-        length=value_text(recent(LENGTH_TAG, RECENT_EPISODES)),
+        mean_return=value_text(recent(RETURN_TAG) if mean_return is None else mean_return),
+        length=value_text(recent(LENGTH_TAG)),
         speed=value_text(None if speed is None else round(speed)),
         elapsed=duration(row.elapsed(now)) if row.elapsed(now) > 0 else "–",
         remaining="–" if left is None else duration(left),

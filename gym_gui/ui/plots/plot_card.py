@@ -122,7 +122,7 @@ class PlotCard(QFrame):
             value = last_value(curves[0], self.tag, self.plot.options)
             return value_text(value) if value is not None else ""
         members = curves[0].having(self.tag)
-        mean = members[0].recent_mean(self.tag, RECENT_EPISODES) if len(members) == 1 else None
+        mean = members[0].recent_episodes(self.tag) if len(members) == 1 else None
         words = self.tr("last {count}: {value}")
         return words.format(count=RECENT_EPISODES, value=value_text(mean)) if mean is not None else ""
 

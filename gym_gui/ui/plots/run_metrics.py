@@ -12,6 +12,7 @@ from gym_gui.ui.plots.decimate import BINS, BlockExtremes, decimate
 from gym_gui.ui.plots.series_buffer import MOST_POINTS, Floats, SeriesBuffer
 from gym_gui.ui.plots.smoothing import Smoothed
 from mosaic_protocol.events import RECORD_VERSION, MetricRow
+from mosaic_protocol.headline import RECENT_EPISODES, RECENT_MEANS
 
 _decoder: msgspec.json.Decoder[MetricRow] = msgspec.json.Decoder(MetricRow)
 
@@ -113,6 +114,12 @@ class RunMetrics:
         seconds = buffer.wall_times - self.began
         # Two streams of one run may cross by a moment; a search needs order.
         return seconds if np.all(seconds[1:] >= seconds[:-1]) else np.maximum.accumulate(seconds)
+
+    def recent_episodes(self, tag: str) -> float | None:
+        """The mean return or length of the newest episodes. Where a point stands for many, the run says it itself."""
+        if (told := RECENT_MEANS.get(tag, "")) in self.series:
+            return self.recent_mean(told, 1)
+        return self.recent_mean(tag, RECENT_EPISODES)
 
     def recent_mean(self, tag: str, points: int) -> float | None:
         """The mean of the newest points that are numbers."""

@@ -8,7 +8,7 @@ from PyQt6.QtWidgets import QCheckBox, QGridLayout, QLabel, QVBoxLayout, QWidget
 
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.widgets.banner import Banner
-from mosaic_protocol.headline import LENGTH_TAG, MEAN_RETURN, RECENT_EPISODES, RETURN_TAG, SPS_TAG
+from mosaic_protocol.headline import EPISODES_TAG, LENGTH_TAG, MEAN_RETURN, RECENT_EPISODES, RETURN_TAG, SPS_TAG
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.states import RunState
 
@@ -89,28 +89,35 @@ class LiveLanePanel(QWidget):
             return  # nobody wants to know any more
         self._put(self.tr("step"), f"{run.last_step:,}")
         for tag, value in sorted(run.headline.items()):
-            self._put(tag, f"{value:,.4g}")
+            self._put(tag, f"{value:,.4g}", of_many=EPISODES_TAG in run.headline)
         over = run.state == RunState.TERM
         self._told.setText(self.tr("The run is over.") if over else "")
         if over:
             self._timer.stop()
 
-    def _words(self, tag: str) -> str:
+    def _words(self, tag: str, of_many: bool) -> str:
         """What a headline's number is; two of them are returns."""
+        newest = {
+            RETURN_TAG: self.tr("mean return of the newest episodes"),
+            LENGTH_TAG: self.tr("mean length of the newest episodes"),
+        }
         known = {
             MEAN_RETURN: self.tr("mean return, last {count} episodes").format(count=RECENT_EPISODES),
             RETURN_TAG: self.tr("return of the last episode"),
             LENGTH_TAG: self.tr("length of the last episode"),
             SPS_TAG: self.tr("steps per second"),
+            EPISODES_TAG: self.tr("episodes"),
+            **(newest if of_many else {}),
         }
         return known.get(tag, tag)
 
-    def _put(self, tag: str, text: str) -> None:
+    def _put(self, tag: str, text: str, *, of_many: bool = False) -> None:
+        """``of_many``: where rows of the run stand for many episodes."""
         label = self.numbers.get(tag)
         if label is None:
             label = self.numbers[tag] = QLabel()
             label.setProperty("role", "title")
-            name = QLabel(self._words(tag))
+            name = QLabel(self._words(tag, of_many))
             name.setProperty("role", "muted")
             row = len(self.numbers)
             self._grid.addWidget(name, row, 0)

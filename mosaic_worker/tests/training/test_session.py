@@ -357,6 +357,19 @@ def test_scalars_are_one_row_each_and_none_where_they_are_not_finite(end: Superv
     assert (second.step, second.values) == (9, {"charts/SPS": 7.0})
 
 
+def test_a_row_of_many_episodes_says_how_many_there_were_and_how_the_newest_did(
+    end: SupervisorEnd, tmp_path: Path
+) -> None:
+    with opened() as current:
+        current.scalars(8, {"charts/episodic_return": 0.5}, [0.0] * 60 + [1.0] * 60)
+        current.scalars(9, {"charts/episodic_return": 1.0}, [1.0] * 10)
+    rows = [row.values for row in journal_rows(tmp_path) if isinstance(row, events.MetricRow)]
+    assert rows == [
+        {"charts/episodic_return": 0.5, "charts/episodes": 120.0, "charts/mean_return": 0.6},
+        {"charts/episodic_return": 1.0, "charts/episodes": 130.0, "charts/mean_return": 0.7},
+    ]
+
+
 def test_steps_are_journalled_beside_the_scalars_and_whole_when_the_session_ends(
     end: SupervisorEnd, tmp_path: Path
 ) -> None:

@@ -25,7 +25,7 @@ from gym_gui.services.trainer.telemetry.batches import Batch, Line, Stored, new_
 from gym_gui.services.trainer.telemetry.metric_lines import MOST_SHAPES, LineReader, MetricLine, MetricWriter, tag_key
 from gym_gui.services.trainer.telemetry.older_layout import Fetch
 from mosaic_protocol import events as ev
-from mosaic_protocol.headline import HEADLINE_TAGS, MEAN_RETURN, RECENT_EPISODES, RETURN_TAG
+from mosaic_protocol.headline import HEADLINE_TAGS, MEAN_RETURN, RECENT_EPISODES, RECENT_MEANS, RETURN_TAG
 from mosaic_protocol.outbox import MESSAGE_BYTES
 from mosaic_protocol.steps.open_chunk import STREAM
 
@@ -356,17 +356,20 @@ def _write_metrics(connection: sqlite3.Connection, run: int, stream: str, lines:
         [(run, tag_key(connection, tag), step, value) for tag, (step, value) in newest.items()],
     )
     if RETURN_TAG in newest:
-        _write_mean_return(connection, run)
+        tells = any(RECENT_MEANS[RETURN_TAG] in row.values for row, _ in lines)
+        _write_mean_return(connection, run, tells_itself=tells)
     most = (
         f"the run has logged {MOST_SHAPES:,} different lists of tags: lines with yet other ones are kept, but have no"
     )
     return f"{most} curves; do not put a number that changes into a tag" if writer.overfull else ""
 
 
-def _write_mean_return(connection: sqlite3.Connection, run: int) -> None:
-    """Read back from the rows, and not carried on: whatever order they came in, the figure belongs to the curve."""
+def _write_mean_return(connection: sqlite3.Connection, run: int, *, tells_itself: bool) -> None:
+    """Read back from the rows, and not carried on: whatever order they came in, the figure belongs to the curve. A row
+    that stands for many episodes tells the mean itself: that of rows would be of any number of episodes."""
+    tag, limit = (RECENT_MEANS[RETURN_TAG], 1) if tells_itself else (RETURN_TAG, RECENT_EPISODES)
     steps, values, _ = metric_lines.newest_points(
-        connection.execute, run, RETURN_TAG, after_step=_BEFORE_ALL_STEPS, limit=RECENT_EPISODES
+        connection.execute, run, tag, after_step=_BEFORE_ALL_STEPS, limit=limit
     )
     finite = [value for value in values if not math.isnan(value)]
     mean = sum(finite) / len(finite) if finite else None

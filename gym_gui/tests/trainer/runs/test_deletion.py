@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from gym_gui.logging_config.structured import write_structured_log
-from gym_gui.services.beginnings import copy_for
+from gym_gui.services.beginnings import copy_for, copy_of_all
 from gym_gui.services.trainer.errors import UnknownRunError, WorldError, WrongStateError
 from gym_gui.services.trainer.runs.deletion import RunDeletion
 from gym_gui.services.trainer.runs.run_record import RunRecord
@@ -103,9 +103,9 @@ async def test_a_purged_run_leaves_nothing_and_says_what_it_freed(
     assert store.metric_rows(other.run_id) == 1
 
 
-def begins_with(folder: Path) -> str:
-    """The config of a session that takes over an episode that was copied there."""
-    return json.dumps({"metadata": {"worker": {"config": {"params": {"from_recording": str(folder)}}}}})
+def begins_with(folder: Path, name: str = "from_recording") -> str:
+    """The config of a run that begins with steps that were copied there, whatever its worker calls them."""
+    return json.dumps({"metadata": {"worker": {"config": {"params": {"episodes": 3, name: str(folder)}}}}})
 
 
 def written(folder: Path) -> Path:
@@ -118,7 +118,7 @@ async def test_copies_that_sessions_began_with_go_with_the_run_and_nothing_else_
     paths: MosaicPaths, registry: RunRegistry, store: TelemetryStore, deletion: RunDeletion, tmp_path: Path
 ) -> None:
     run, other = finished(paths, registry, store), finished(paths, registry, store)
-    copies = [written(copy_for(paths, run.run_id, episode)) for episode in (0, 12)]
+    copies = [written(copy_for(paths, run.run_id, 0)), written(copy_of_all(paths, run.run_id, 12))]
     needed, kept = written(copy_for(paths, run.run_id, 7)), written(copy_for(paths, other.run_id, 0))
     strange = written(paths.beginnings / f"{run.run_id.lower()}-notes")
     elsewhere = written(tmp_path / "elsewhere" / f"{run.run_id.lower()}-3")
@@ -132,6 +132,10 @@ async def test_copies_that_sessions_began_with_go_with_the_run_and_nothing_else_
     over = replace(waiting, state=RunState.TERM, outcome=Outcome.COMPLETED)
     await deletion.purge(registry.save(over, ()).result(PATIENCE))
     assert not needed.exists()
+    shown = written(copy_of_all(paths, other.run_id, 120))
+    learner = finished(paths, registry, store, config_json=begins_with(shown, "seed_from"))
+    await deletion.purge(learner)
+    assert not shown.exists() and kept.is_dir()
     hostile = finished(paths, registry, store, config_json=begins_with(paths.beginnings / ".." / "datasets"))
     await deletion.purge(hostile)
     outside = finished(paths, registry, store, config_json=begins_with(elsewhere))

@@ -414,6 +414,15 @@ def test_the_mean_return_is_of_the_hundred_newest_episodes_and_passes_over_nan(s
     assert store.headline("run")["mean_return"] == 3.0
 
 
+def test_a_row_that_stands_for_many_episodes_says_the_mean_of_the_newest_itself(store: TelemetryStore) -> None:
+    """The mean of rows would be that of thousands of episodes, under the name of a hundred."""
+    many = [{RETURN: 0.1 * seq, "charts/mean_return": float(seq), "charts/episodes": 900.0 * seq} for seq in (1, 2, 3)]
+    send(store, [metric(seq, tags=tags) for seq, tags in enumerate(many, 1)])
+    assert store.headline("run") == {RETURN: pytest.approx(0.3), "mean_return": 3.0, "charts/episodes": 2700.0}
+    send(store, [metric(1, step=1, tags={RETURN: 9.0, "charts/mean_return": 9.0})], stream="late")
+    assert store.headline("run")["mean_return"] == 3.0, "whatever order they came in"
+
+
 def test_a_run_whose_returns_are_no_numbers_has_no_mean(store: TelemetryStore) -> None:
     send(store, [metric(1, tags={RETURN: math.nan})])
     assert store.headline("run") == {}
