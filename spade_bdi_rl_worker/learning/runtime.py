@@ -223,10 +223,7 @@ class QLearningRuntime:
         if not 0 <= state < len(self.learner.q) or len(values) != self.world.actions:
             raise ValueError(f"values of state {state} do not fit this world")
         here = self.learner.visits[state]
-        share = visits / (here + visits) if visits > 0 else 0.0
-        row = self.learner.q[state]
-        for action, value in enumerate(values):
-            row[action] += share * (float(value) - row[action])
+        self.learner.blend(state, values, visits / (here + visits) if visits > 0 else 0.0)
 
     # ---- for a checkpoint ----------------------------------------------------------------------------------------
 
