@@ -141,11 +141,12 @@ def _send(agent: Any, term: Any, intention: Any) -> Iterator[None]:
 
 
 def _q_values(agent: Any, term: Any, intention: Any) -> Iterator[None]:
-    """``.q_values(Q)``: what was learned, as ``[[state, visits, [value, …]], …]``, the states with most experience."""
-    learner = _body(agent).runtime.learner
+    """``.q_values(Q)``: what was learned, as ``[[state, visits, [value, …]], …]``, the states with most experience. A
+    state is a number, or what is seen in it where each agent numbers states as it sees them."""
+    learner, world = _body(agent).runtime.learner, _body(agent).runtime.world
     known = sorted(range(len(learner.q)), key=lambda state: -learner.visits[state])[:_MOST_SENT_STATES]
     found = tuple(
-        (state, learner.visits[state], tuple(round(value, 6) for value in learner.q[state]))
+        (world.name_of(state), learner.visits[state], tuple(round(value, 6) for value in learner.q[state]))
         for state in sorted(known)
         if learner.visits[state]
     )
@@ -157,8 +158,9 @@ def _merge_q_values(agent: Any, term: Any, intention: Any) -> Iterator[None]:
     """``.merge_q_values(Q)``: take over what another agent learned, by how much experience either has."""
     try:
         for state, visits, values in _value(term, 0, intention):
-            _body(agent).runtime.merge(int(state), [float(value) for value in values], int(visits))
-    except (TypeError, ValueError) as error:
+            name = tuple(map(int, state)) if asp.is_list(state) else int(state)
+            _body(agent).runtime.merge(name, [float(value) for value in values], int(visits))
+    except (TypeError, ValueError, OverflowError) as error:
         raise GoalFailedError(f".merge_q_values takes what .q_values gives: {error}") from None
     yield
 

@@ -11,6 +11,7 @@ from spade_bdi_rl_worker.agent import reasoner
 from spade_bdi_rl_worker.agent.learner import LearningAgent
 from spade_bdi_rl_worker.agent.program import ProgramError
 from spade_bdi_rl_worker.agent.reasoner import PlanError
+from spade_bdi_rl_worker.learning.worlds import SteppedWorld
 from spade_bdi_rl_worker.tests.alone import believed, live, make_agent
 
 
@@ -208,6 +209,38 @@ def test_agents_tell_each_other_what_they_learned() -> None:
         assert mine == pytest.approx(other, abs=1e-5)
     learner.hear("scout", "tell", "nonsense(")
     assert "cannot be read" in learner.reasoner.problem
+
+
+@pytest.mark.parametrize("env_id", ["FrozenLake-v1", "Blackjack-v1"])
+def test_values_of_others_go_to_the_states_that_they_are_of(env_id: str) -> None:
+    """Each agent numbers the states of some worlds in the order in which it sees them."""
+    sent: list[str] = []
+    world: dict[str, Any] = {"env_id": env_id, "params": {}}
+    scout = make_agent(
+        "!go. +!go <- .run_episodes(200); .q_values(Q); .send(learner, tell, q_values(Q)).",
+        name="scout",
+        peers=("learner",),
+        send=lambda peer, performative, text: sent.append(text),
+        **world,
+    )
+    live(scout)
+    learner = make_agent("+q_values(Q) <- .merge_q_values(Q).", peers=("scout",), seed=2, **world)
+    for seed in range(1000, 1100):  # it has seen other states first, and learned nothing yet
+        learner.runtime.world.begin(seed)
+    learner.hear("scout", "tell", sent[0])
+    live(learner)
+    there, here = scout.runtime, learner.runtime
+    known = sorted(range(there.world.states), key=lambda state: -there.learner.visits[state])[:50]
+    for state in known:
+        same = here.world.number_of(there.seen[state]) if isinstance(here.world, SteppedWorld) else state
+        assert here.learner.q[same] == pytest.approx(there.learner.q[state], abs=1e-5)
+
+
+def test_values_of_another_world_are_refused() -> None:
+    with pytest.raises(PlanError, match="a state of this world is the list of numbers"):
+        live(make_agent("!go. +!go <- .merge_q_values([[3, 5, [0, 1]]]).", env_id="Blackjack-v1", params={}))
+    with pytest.raises(PlanError, match="there is no state"):
+        live(make_agent("!go. +!go <- .merge_q_values([[[1, 2, 3], 5, [0, 1, 0, 0]]])."))
 
 
 def test_replacing_a_belief_leaves_one() -> None:
