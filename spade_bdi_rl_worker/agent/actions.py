@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import agentspeak as asp
+import agentspeak.runtime as asr
 import agentspeak.stdlib
 
 from spade_bdi_rl_worker.agent.learner import LearningAgent
+from spade_bdi_rl_worker.agent.program import ProgramError, parse_event
 from spade_bdi_rl_worker.agent.reasoner import GoalFailedError
 from spade_bdi_rl_worker.agent.terms import written
 from spade_bdi_rl_worker.learning.runtime import MANNERS, How
@@ -16,8 +18,9 @@ from spade_bdi_rl_worker.learning.strategy import Strategy
 
 MOST_EPISODES = 10_000_000
 _MOST_SENT_STATES = 200
-_UNSUITABLE = (".send", ".broadcast", ".dump", ".control_flow", ".unbind_all", ".print")
-"""Of AgentSpeak's own: those that reach for agents of the same process, write files, or colour the log."""
+_UNSUITABLE = (".send", ".broadcast", ".dump", ".control_flow", ".unbind_all", ".print", ".wait")
+"""Of AgentSpeak's own: those that reach for agents of the same process, write files, or colour the log; and one that
+says what is wrong in the log alone."""
 
 
 def make_actions() -> Any:
@@ -165,6 +168,22 @@ def _merge_q_values(agent: Any, term: Any, intention: Any) -> Iterator[None]:
     yield
 
 
+def _wait(agent: Any, term: Any, intention: Any) -> Iterator[None]:
+    """``.wait(500)``, ``.wait("+event")``, ``.wait("+event", 500)``: until then, or for so many milliseconds."""
+    args = [_value(term, place, intention) for place in range(len(term.args))]
+    event = args.pop(0) if isinstance(args[0], str) else None
+    if len(args) > 1 or not all(map(asp.is_number, args)):
+        found = ", ".join(map(written, args))
+        raise GoalFailedError(f'.wait takes milliseconds, an event such as "+seen(3)", or both, got {found}')
+    until = agent.env.time() + float(args[0]) / 1000 if args else None
+    try:
+        wanted = parse_event(event) if event is not None else None
+    except ProgramError as error:
+        raise GoalFailedError(f".wait does not know the event {written(event)}: {error.mistakes[0].what}") from None
+    intention.waiter = asr.Waiter(event=wanted, until=until)
+    yield
+
+
 def _print(agent: Any, term: Any, intention: Any) -> Iterator[None]:
     memo: dict[Any, Any] = {}
     words = [asp.asl_str(asp.freeze(one, intention.scope, memo)) for one in term.args]
@@ -185,5 +204,7 @@ _OWN: tuple[tuple[str, int | None, Any], ...] = (
     (".send", 3, _send),
     (".q_values", 1, _q_values),
     (".merge_q_values", 1, _merge_q_values),
+    (".wait", 1, _wait),
+    (".wait", 2, _wait),
     (".print", None, _print),
 )

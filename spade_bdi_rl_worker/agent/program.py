@@ -152,7 +152,7 @@ def build_into(reasoner: Any, tree: Any, actions: Any) -> None:
     except asp.AggregatedError:
         pass  # it was noted
     except asp.AslError as error:
-        log.note(str(error))
+        log.note(str(error), getattr(error, "loc", None))
     if log.mistakes:
         raise ProgramError(log.mistakes)
 
@@ -180,6 +180,25 @@ def parse_term(text: str) -> Any:
             log.note("it ends too early")
     except asp.AslError as error:
         log.note(str(error))
+    except RecursionError:
+        log.note("it is nested too deeply")
+    raise ProgramError([_in_a_term(one, shown) for one in log.mistakes])
+
+
+def parse_event(text: str) -> Any:
+    """What a plan can wait for, such as ``+at(1, left)``. Raises :class:`ProgramError`."""
+    log = _Listener()
+    shown = text.strip().removesuffix(".")
+    try:
+        tokens = agentspeak.lexer.TokenStream(asp.StringSource("", shown + "."), log)
+        after, node = agentspeak.parser.parse_event(next(tokens), tokens, log)
+        if not log.mistakes and after.lexeme != ".":
+            log.note(f"expected the end, got {after.lexeme!r}", after.loc)
+        if not log.mistakes:
+            return node.accept(agentspeak.runtime.BuildEventVisitor(log))
+    except (asp.AggregatedError, StopIteration):
+        if not log.mistakes:
+            log.note("it ends too early")
     except RecursionError:
         log.note("it is nested too deeply")
     raise ProgramError([_in_a_term(one, shown) for one in log.mistakes])

@@ -131,6 +131,67 @@ def test_an_error_in_a_plan_has_its_file_and_line() -> None:
     assert failed.value.mistake.drawn().splitlines()[1:] == ["     .run_episode(quickly).", "     ^"]
 
 
+@pytest.mark.parametrize(
+    ("program", "what"),
+    [
+        ("!go.\n+!go <- .nth(5, [1, 2], X).", "2:9: .nth(5, [1, 2], X) cannot be done: tuple index out of range"),
+        ("!go.\n+!go <- .min([], X).", "2:9: .min([], X) cannot be done: min()"),
+        ("zero(0). !go.\n+!go <- ?zero(Z); +y(1 / Z).", "2:19: +y(1 / Z) cannot be done: float division by zero"),
+        ("a(b). !go.\n+!go <- ?a(X);\n  if (X > 3) { +y }.", "3:9: X > 3 cannot be done: '>'"),
+        ("a(b). !go.\n+!go <- ?a(X);\n  while (X > 3) { +y }.", "3:12: X > 3 cannot be done: '>'"),
+        (
+            "level(a). !go.\n+!go : level(L) & L > 3 <- .done.",
+            "2:21: the condition L > 3 of +!go cannot be decided: '>'",
+        ),
+        ('!go.\n+!go <- .wait("seen").', '2:9: .wait does not know the event "seen": expected plan trigger'),
+        ('!go.\n+!go <- .wait("").', "2:9: .wait does not know the event"),
+        ("!go.\n+!go <- .wait(soon).", "2:9: .wait takes milliseconds"),
+        ("!go.\n+!go <- .run_episode(explore).\n+outcome(O) : O > 3 <- .done.", "3:17: the condition O > 3 of"),
+        ("!go.\n+!go <- .fail.\n-!go : 1 / 0 > 2 <- .done.", "3:"),
+    ],
+)
+def test_a_value_that_does_not_fit_fails_the_plan_at_its_place(program: str, what: str) -> None:
+    with pytest.raises((PlanError, ProgramError)) as failed:
+        live(make_agent(program))
+    assert str(failed.value).startswith(f"mine.asl:{what}")
+
+
+def test_a_plan_recovers_from_a_value_that_does_not_fit() -> None:
+    agent = live(make_agent("!go. +!go <- !pick; +after. +!pick <- .nth(7, [1], X). -!pick[error(E)] <- +why(E)."))
+    assert {"after", 'why(".nth(7, [1], X) cannot be done: tuple index out of range")'} <= believed(agent)
+
+
+def test_what_an_environment_raises_is_no_mistake_of_a_plan() -> None:
+    agent = make_agent("!go. +!go <- !play. +!play <- .run_episode(explore). -!play <- .done.")
+
+    def broken(seed: int) -> int:
+        raise ValueError("the environment is broken")
+
+    agent.runtime.world.begin = broken  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match="the environment is broken"):
+        live(agent)
+
+
+@pytest.mark.parametrize(("text", "kind"), [("level(deep)", "belief"), ("lift(deep)", "goal")])
+def test_what_a_person_says_cannot_end_a_run(text: str, kind: Any) -> None:
+    plans = "+level(L) : L > 3 <- +high. +!lift(L) : L > 3 <- +high. !go. +!go <- .run_episode(explore); !!go."
+    agent = make_agent(plans, episodes=20)
+    assert agent.tell(Tell(text, kind)) == ""
+    live(agent)
+    assert agent.runtime.episodes == 20
+    assert f"{text}, but " in agent.reasoner.problem and "L > 3 of" in agent.reasoner.problem
+
+
+def test_a_plan_waits_for_what_happens_or_until_it_is_late() -> None:
+    agent = live(
+        make_agent(
+            '!go. !tell. +!go <- .wait("+seen(3)"); +woke; .wait("+never", 5); +late; .wait(5); +over.'
+            " +!tell <- +seen(2); .random(X); +seen(3)."
+        )
+    )
+    assert {"woke", "late", "over"} <= believed(agent)
+
+
 def test_a_plan_that_turns_in_circles_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reasoner, "MOST_IDLE_CYCLES", 2000)
     with pytest.raises(PlanError, match=r"mine.asl:2:\d+: the plan round turns in circles: 2,000 formulas"):
