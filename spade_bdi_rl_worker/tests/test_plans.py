@@ -304,6 +304,11 @@ def test_values_of_another_world_are_refused() -> None:
         live(make_agent("!go. +!go <- .merge_q_values([[[1, 2, 3], 5, [0, 1, 0, 0]]])."))
 
 
+def test_a_plan_changes_the_beliefs_that_it_goes_through() -> None:
+    agent = live(make_agent("a(1). a(2). a(3). !go. +!go <- for (a(X)) { -a(X); +b(X) }; for (b(X)) { +b(X + 10) }."))
+    assert believed(agent) == {"b(1)", "b(2)", "b(3)", "b(11)", "b(12)", "b(13)"}
+
+
 def test_replacing_a_belief_leaves_one() -> None:
     agent = live(make_agent("mode(a). !go. +!go <- -+mode(b); -+mode(c)."))
     assert believed(agent) == {"mode(c)"}
