@@ -6,6 +6,8 @@ only find when it gets there is found here as well: actions that do not exist, g
 
 from __future__ import annotations
 
+import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,9 @@ SHIPPED = Path(__file__).resolve().parent.parent / "plans"
 MOST_BYTES = 1024 * 1024
 _IGNORED = ("recovery plans are ignored",)
 """What the interpreter warns of and this worker can do."""
+_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[^xuU])")
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
+_ONE_LINE = re.compile(r"[\t\n\r]")
 
 
 @dataclass(frozen=True)
@@ -157,11 +162,28 @@ def build_into(reasoner: Any, tree: Any, actions: Any) -> None:
         raise ProgramError(log.mistakes)
 
 
+def _read_string(lexeme: str) -> str:
+    """A text as it stands between its quotation marks. The interpreter's own takes every letter beyond ASCII for two,
+    and fails at an escape that it does not know."""
+    return _ESCAPE.sub(lambda found: _unescaped(found[0]), lexeme[1:-1])
+
+
+def _unescaped(escape: str) -> str:
+    kind, digits = escape[1], escape[2:]
+    if digits:
+        code = int(digits, 16)
+        return chr(code) if code <= sys.maxunicode else escape
+    return _ESCAPED.get(kind, escape)
+
+
+asp.parse_string = _read_string
+
+
 def parse_term(text: str) -> Any:
     """One literal that a person or a peer says, such as ``at(1, left)``, without variables. Raises
     :class:`ProgramError`."""
     log = _Listener()
-    shown = " ".join(text.strip().removesuffix(".").split())
+    shown = _ONE_LINE.sub(" ", text.strip()).removesuffix(".")
     try:
         tokens = agentspeak.lexer.TokenStream(asp.StringSource("", shown + "."), log)
         after, node = agentspeak.parser.parse_literal(_first(tokens, log), tokens, log)
@@ -178,10 +200,10 @@ def parse_term(text: str) -> Any:
     except (asp.AggregatedError, StopIteration):
         if not log.mistakes:
             log.note("it ends too early")
-    except asp.AslError as error:
-        log.note(str(error))
     except RecursionError:
         log.note("it is nested too deeply")
+    except Exception as error:  # noqa: BLE001 - it is computed where it has operators, and anything may be wrong with that
+        log.note(f"it cannot be read: {error}")
     raise ProgramError([_in_a_term(one, shown) for one in log.mistakes])
 
 
@@ -206,7 +228,7 @@ def parse_event(text: str) -> Any:
 
 def _first(tokens: Any, log: _Listener) -> Any:
     token = next(tokens)
-    if not token.token.functor:
+    if not token.token.functor or "." in token.lexeme:
         log.note(f"a belief or goal begins with a small letter, got {token.lexeme!r}", token.loc)
         raise StopIteration
     return token

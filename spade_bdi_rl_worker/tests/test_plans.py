@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
+import agentspeak as asp
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mosaic_protocol.live.messages import Tell
 from spade_bdi_rl_worker.agent import reasoner
 from spade_bdi_rl_worker.agent.learner import LearningAgent
-from spade_bdi_rl_worker.agent.program import ProgramError
+from spade_bdi_rl_worker.agent.program import ProgramError, parse_term
 from spade_bdi_rl_worker.agent.reasoner import PlanError
 from spade_bdi_rl_worker.learning.worlds import SteppedWorld
 from spade_bdi_rl_worker.tests.alone import believed, live, make_agent
@@ -238,6 +242,33 @@ def test_what_a_person_says_becomes_a_belief_or_a_goal() -> None:
     assert agent.tell(Tell("slip(")).splitlines()[1:] == ["slip(", "     ^"]
     assert "begins with a small letter" in agent.tell(Tell("Slippery"))
     assert "variable" in agent.tell(Tell("at(X)"))
+    assert "begins with a small letter" in agent.tell(Tell(".print"))
+    assert "Numerical result out of range" in agent.tell(Tell("at(10 ** 10 ** 10)"))
+
+
+@pytest.mark.parametrize("text", ['note("Größe,  à 5 €")', 'note("C:\\\\new \\"x\\"")', "~cold", "at(-1.5, [a, b])"])
+def test_what_is_said_is_believed_to_the_letter(text: str) -> None:
+    agent = make_agent(episodes=5)
+    assert agent.tell(Tell(text)) == ""
+    live(agent)
+    assert text in believed(agent)
+    assert parse_term(asp.asl_repr(parse_term(text))) == parse_term(text), "and so is what agents say, and a checkpoint"
+
+
+@given(st.text())
+def test_texts_of_any_letters_come_through(text: str) -> None:
+    assert parse_term(asp.asl_repr(asp.Literal("note", (text,)))).args == (text,)
+
+
+@given(st.text(alphabet=st.sampled_from('ab(),.[]|"\\x1e9*/-+ X_~\n#')))
+def test_nonsense_is_refused_in_one_sentence(text: str) -> None:
+    with suppress(ProgramError):  # and nothing else
+        parse_term(text)
+
+
+def test_a_program_speaks_any_language(capsys: pytest.CaptureFixture[str]) -> None:
+    live(make_agent('!go. +!go <- .print("Größe: 5 €").'))
+    assert capsys.readouterr().out == "learner: Größe: 5 €\n"
 
 
 def test_a_goal_of_somebody_else_that_no_plan_applies_to_ends_nothing() -> None:
