@@ -6,8 +6,10 @@ only find when it gets there is found here as well: actions that do not exist, g
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,15 @@ import agentspeak.lexer
 import agentspeak.parser
 import agentspeak.runtime
 
-from mosaic_protocol.regular_files import IrregularFileError, open_regular
+from mosaic_protocol.regular_files import open_regular
 from mosaic_protocol.suggest import did_you_mean
 from mosaic_worker.errors import UsageError
 
 SHIPPED = Path(__file__).resolve().parent.parent / "plans"
+SUFFIX = ".asl"
 MOST_BYTES = 1024 * 1024
+MOST_INCLUDED = 100
+"""Files that a program may include: two that name each other twice would be read for ever."""
 _IGNORED = ("recovery plans are ignored",)
 """What the interpreter warns of and this worker can do."""
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[^xuU])")
@@ -98,11 +103,11 @@ def mistake_at(what: str, loc: Any) -> Mistake:
 def find_program(name: str) -> Path:
     """The file of a program: one that comes with the worker by its name, or a user's own by its path. Raises
     UsageError."""
-    shipped = {file.stem: file for file in sorted(SHIPPED.glob("*.asl"))}
+    shipped = {file.stem: file for file in sorted(SHIPPED.glob(f"*{SUFFIX}"))}
     if name in shipped:
         return shipped[name]
     path = Path(name).expanduser()
-    if path.suffix != ".asl":
+    if path.suffix != SUFFIX:
         raise UsageError(
             f"--plans {name}: there are no such plans{did_you_mean(name, shipped)}. Name a file that ends in .asl, or "
             f"one of {', '.join(shipped)}"
@@ -113,16 +118,26 @@ def find_program(name: str) -> Path:
 def read_program(path: Path) -> str:
     """The text of a file. Raises UsageError."""
     try:
-        with open_regular(path) as file:
+        return _text_in(path)
+    except _UnreadableError as error:
+        raise UsageError(f"--plans {path} {error}") from None
+
+
+class _UnreadableError(Exception):
+    """Completes a sentence that begins with the name of the file."""
+
+
+def _text_in(path: Path) -> str:
+    try:
+        with open_regular(path, follow=True) as file:
             data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
-            raise UsageError(f"--plans {path}: more than {MOST_BYTES:,} bytes are no program")
-        text: str = data.decode()
-        return text
-    except (OSError, IrregularFileError) as error:
-        raise UsageError(f"--plans {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+            raise _UnreadableError(f"has more than {MOST_BYTES:,} bytes: that is no program")
+        return data.decode()
+    except OSError as error:
+        raise _UnreadableError(f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
-        raise UsageError(f"--plans {path} is not text in UTF-8: byte {error.start} cannot be read") from None
+        raise _UnreadableError(f"is not text in UTF-8: byte {error.start} cannot be read") from None
 
 
 def parse_program(text: str, file: str, actions: Any) -> Any:
@@ -138,15 +153,65 @@ def parse_program(text: str, file: str, actions: Any) -> Any:
 
 def _parsed(text: str, file: str, log: _Listener) -> Any:
     try:
-        tokens = agentspeak.lexer.TokenStream(asp.StringSource(file, text), log)
-        return agentspeak.parser.parse(file, tokens, log)
+        return agentspeak.parser.parse(file, _Words(text, Path(file), log), log)
     except asp.AggregatedError:
         return None  # it was noted
     except RecursionError:
-        log.note("it is nested too deeply")
-    except Exception as error:  # noqa: BLE001 - the parser stumbles over its own errors in included files
-        log.note(f"it cannot be read: {type(error).__name__}: {error}")
+        what = "it is nested too deeply"
+    except Exception as error:  # noqa: BLE001 - the parser stumbles over its own errors
+        what = f"it cannot be read: {type(error).__name__}: {error}"
+    log.mistakes.append(Mistake(what, file, 1, 1, text.partition("\n")[0]))
     return None
+
+
+class _Words(agentspeak.lexer.TokenStream):
+    """The words of a program, with those of the files that it includes in their places. The parser would read whatever
+    is named there, wait for pipes, and forget the place of what is wrong in it."""
+
+    def __init__(self, text: str, path: Path, log: _Listener) -> None:
+        super().__init__(asp.StringSource(str(path), text), log)
+        self._log, self._included = log, 0
+        self.tokens = self._words_of(text, path, ())
+
+    def _words_of(self, text: str, path: Path, above: tuple[Path, ...]) -> Iterator[Any]:
+        words = agentspeak.lexer.tokenize(asp.StringSource(str(path), text), self._log)
+        for word in words:
+            after = next(words, None) if word.lexeme == "{" else None
+            if after is not None and after.lexeme == "include":
+                yield from self._words_included(words, after, path, (*above, path.resolve()))
+                continue
+            yield word
+            if after is not None:
+                yield after
+
+    def _words_included(self, words: Iterator[Any], word: Any, path: Path, above: tuple[Path, ...]) -> Iterator[Any]:
+        """What stands in the place of ``{ include("name.asl") }``, from its second word on."""
+        match list(itertools.islice(words, 4)):
+            case [opening, name, closing, end] if name.token.string and (
+                opening.lexeme,
+                closing.lexeme,
+                end.lexeme,
+            ) == ("(", ")", "}"):
+                found = _found_beside(path, asp.parse_string(name.lexeme))
+            case _:
+                raise self._log.error('write it as { include("name.asl") }', loc=word.loc)
+        self._included += 1
+        if found.resolve() in above:
+            raise self._log.error(f"{found} includes itself", loc=word.loc)
+        if found.suffix != SUFFIX or self._included > MOST_INCLUDED:
+            why = f"includes more than {MOST_INCLUDED} files" if found.suffix == SUFFIX else f"ends not in {SUFFIX}"
+            raise self._log.error(f"{found} {why}", loc=word.loc)
+        try:
+            yield from self._words_of(_text_in(found), found, above)
+        except _UnreadableError as error:
+            raise self._log.error(f"{found} {error}", loc=word.loc) from None
+
+
+def _found_beside(path: Path, name: str) -> Path:
+    """The file that a program includes: one that lies beside it, else one that comes with the worker, so that a copy of
+    those goes on to work."""
+    beside, shipped = path.parent / name, SHIPPED / name
+    return shipped if not beside.exists() and Path(name).name == name and shipped.exists() else beside
 
 
 def build_into(reasoner: Any, tree: Any, actions: Any) -> None:
