@@ -26,8 +26,8 @@ ACHIEVE, TELL, UNTELL, UNACHIEVE = "achieve", "tell", "untell", "unachieve"
 PERFORMATIVES = (TELL, UNTELL, ACHIEVE, UNACHIEVE)
 _MOST_SHOWN_STATES = 1000
 _MOST_WAITING = 1000
-_LOOK_EVERY = 16
-"""Episodes between two looks at the clock within one action."""
+AT_A_TIME = 16
+"""Episodes of one action between two turns of others."""
 
 
 _LEARNED_BELIEFS = ("outcome", "confidence", "success_rate")
@@ -109,6 +109,8 @@ class LearningAgent:
                     return False
                 if not step():
                     return False
+                if not reasoner.idle_cycles:
+                    break  # it acted, and that may take long
         return True
 
     @property
@@ -136,7 +138,8 @@ class LearningAgent:
     # ---- episodes ------------------------------------------------------------------------------------------------
 
     def run_episodes(self, how: How, count: int, purpose: Any) -> None:
-        """Run so many episodes, or as many as fit into this turn: then NotYetError, and the rest at the next one."""
+        """Run so many episodes, a few at a time: then NotYetError, and the rest when other intentions had their turn. A
+        few is a number, not a time, so that a run repeats itself."""
         if how == "cached" and self.runtime.policy is None:
             raise GoalFailedError("no policy is cached: use .cache_policy first")
         left = count if purpose.left is None else purpose.left
@@ -146,7 +149,7 @@ class LearningAgent:
                 raise RunOverError
             self._run_one(how)
             left -= 1
-            if left and left % _LOOK_EVERY == 0 and time.perf_counter() >= self._slice_ends:
+            if left and left % AT_A_TIME == 0:
                 purpose.left = left
                 break
         self._update_beliefs()

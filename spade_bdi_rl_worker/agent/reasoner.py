@@ -43,7 +43,7 @@ class PlanError(Exception):
 
 
 class NotYetError(Exception):
-    """An action that is not over: it is executed again at the agent's next turn."""
+    """An action that is not over: it is executed again when other intentions had their turn."""
 
 
 class GoalFailedError(asp.AslError):
@@ -385,6 +385,7 @@ class Reasoner(asr.Agent):
         try:
             done = instruction.f(self, purpose)
         except NotYetError:
+            intentions.rotate(-1)
             return True
         except RecursionError:
             raise PlanError(mistake_at("it refers to itself without end", instruction.loc)) from None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mosaic_protocol.live.messages import Tell
 from spade_bdi_rl_worker.agent import reasoner
-from spade_bdi_rl_worker.agent.learner import LearningAgent
+from spade_bdi_rl_worker.agent.learner import AT_A_TIME, LearningAgent
 from spade_bdi_rl_worker.agent.program import ProgramError, parse_term
 from spade_bdi_rl_worker.agent.reasoner import PlanError
 from spade_bdi_rl_worker.learning.worlds import SteppedWorld
@@ -34,7 +34,7 @@ def test_the_shipped_plans_explore_then_rely_on_what_was_learned() -> None:
 
 def test_a_choice_says_why_the_others_were_not_chosen() -> None:
     agent = make_agent(episodes=2000)
-    live(agent, lambda: agent.runtime.episodes >= 1)
+    live(agent, lambda: agent.runtime.episodes >= 2)
     said = reasons(agent)
     assert said["explore"] == "" and said["reuse"] == "policy(cached) is not believed"
     assert said["cache"].startswith("confidence(C) & C >= 0.6: confidence is 0")
@@ -121,6 +121,36 @@ def test_a_goal_fails_when_its_episodes_are_used_up() -> None:
         )
     )
     assert {'late(7, "its episodes are used up")', "after"} <= believed(agent)
+
+
+def test_a_long_action_leaves_others_their_turns() -> None:
+    plans = "!go. +!go <- .run_episodes(explore, 20000). +slippery <- .episodes(N); +heard_at(N)."
+    agent = make_agent(plans, episodes=100_000)
+    live(agent, lambda: agent.runtime.episodes > 50)
+    told_at = agent.runtime.episodes
+    assert agent.tell(Tell("slippery")) == ""
+    live(agent, lambda: agent.runtime.episodes > 1000)
+    (heard_at,) = [text for text in believed(agent) if text.startswith("heard_at")]
+    assert heard_at in [f"heard_at({told_at + turns * AT_A_TIME})" for turns in range(3)]
+
+
+@pytest.mark.parametrize("goal", ["!go[within(30)]", "!go"])
+def test_how_fast_the_machine_is_decides_nothing(goal: str) -> None:
+    """Turns are as long as they are; what the agent does is the same."""
+
+    def lived(seconds: float) -> tuple[set[str], int, Any]:
+        plans = (
+            f"!start. +!start <- {goal}. +!go <- .run_episodes(explore, 700). -!go <- .episodes(N); +late(N)."
+            " +confidence(C) : C > 0.1 & C < 0.3 <- .episodes(N); +unsure(N); .strategy(epsilon, C)."
+        )
+        agent = make_agent(plans, episodes=5000)
+        while not agent.is_idle:
+            agent.turn(seconds)
+        return believed(agent), agent.runtime.steps, agent.runtime.learner.q
+
+    slow, fast = lived(1e-6), lived(1.0)
+    assert slow == fast
+    assert ("late(44)" in slow[0]) == ("within" in goal), "at most a few episodes later"
 
 
 def test_a_goal_fails_when_its_deadline_has_passed() -> None:
