@@ -100,10 +100,18 @@ class TrainingWatch:
             self._wake()
         elif not isinstance(command, Tell):
             self._server.refuse(_REFUSAL)
-        elif why := self._minds.tell(command) if self._minds is not None else _NO_MINDS:
+        elif why := self._tell(command):
             self._server.refuse(why)
         else:
             self._wake()
+
+    def _tell(self, command: Tell) -> str:
+        if self._minds is None:
+            return _NO_MINDS
+        try:
+            return self._minds.tell(command)
+        except Exception as error:  # noqa: BLE001 - it would end the thread that serves everybody
+            return f"the agent cannot make anything of that: {type(error).__name__}: {one_line(str(error))}"
 
     def _draw(self) -> None:
         """What goes wrong costs pictures and nothing else."""

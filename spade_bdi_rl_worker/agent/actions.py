@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import agentspeak as asp
+import agentspeak.runtime as asr
 import agentspeak.stdlib
 
 from spade_bdi_rl_worker.agent.learner import LearningAgent
+from spade_bdi_rl_worker.agent.program import ProgramError, parse_event
 from spade_bdi_rl_worker.agent.reasoner import GoalFailedError
 from spade_bdi_rl_worker.agent.terms import written
 from spade_bdi_rl_worker.learning.runtime import MANNERS, How
@@ -16,8 +18,9 @@ from spade_bdi_rl_worker.learning.strategy import Strategy
 
 MOST_EPISODES = 10_000_000
 _MOST_SENT_STATES = 200
-_UNSUITABLE = (".send", ".broadcast", ".dump", ".control_flow", ".unbind_all", ".print")
-"""Of AgentSpeak's own: those that reach for agents of the same process, write files, or colour the log."""
+_UNSUITABLE = (".send", ".broadcast", ".dump", ".control_flow", ".unbind_all", ".print", ".wait")
+"""Of AgentSpeak's own: those that reach for agents of the same process, write files, or colour the log; and one that
+says what is wrong in the log alone."""
 
 
 def make_actions() -> Any:
@@ -153,11 +156,12 @@ def _broadcast(agent: Any, term: Any, intention: Any) -> Iterator[None]:
 
 
 def _q_values(agent: Any, term: Any, intention: Any) -> Iterator[None]:
-    """``.q_values(Q)``: what was learned, as ``[[state, visits, [value, …]], …]``, the states with most experience."""
-    learner = _body(agent).runtime.learner
+    """``.q_values(Q)``: what was learned, as ``[[state, visits, [value, …]], …]``, the states with most experience. A
+    state is a number, or what is seen in it where each agent numbers states as it sees them."""
+    learner, world = _body(agent).runtime.learner, _body(agent).runtime.world
     known = sorted(range(len(learner.q)), key=lambda state: -learner.visits[state])[:_MOST_SENT_STATES]
     found = tuple(
-        (state, learner.visits[state], tuple(round(value, 6) for value in learner.q[state]))
+        (world.name_of(state), learner.visits[state], tuple(round(value, 6) for value in learner.q[state]))
         for state in sorted(known)
         if learner.visits[state]
     )
@@ -169,9 +173,26 @@ def _merge_q_values(agent: Any, term: Any, intention: Any) -> Iterator[None]:
     """``.merge_q_values(Q)``: take over what another agent learned, by how much experience either has."""
     try:
         for state, visits, values in _value(term, 0, intention):
-            _body(agent).runtime.merge(int(state), [float(value) for value in values], int(visits))
-    except (TypeError, ValueError) as error:
+            name = tuple(map(int, state)) if asp.is_list(state) else int(state)
+            _body(agent).runtime.merge(name, [float(value) for value in values], int(visits))
+    except (TypeError, ValueError, OverflowError) as error:
         raise GoalFailedError(f".merge_q_values takes what .q_values gives: {error}") from None
+    yield
+
+
+def _wait(agent: Any, term: Any, intention: Any) -> Iterator[None]:
+    """``.wait(500)``, ``.wait("+event")``, ``.wait("+event", 500)``: until then, or for so many milliseconds."""
+    args = [_value(term, place, intention) for place in range(len(term.args))]
+    event = args.pop(0) if isinstance(args[0], str) else None
+    if len(args) > 1 or not all(map(asp.is_number, args)):
+        found = ", ".join(map(written, args))
+        raise GoalFailedError(f'.wait takes milliseconds, an event such as "+seen(3)", or both, got {found}')
+    until = agent.env.time() + float(args[0]) / 1000 if args else None
+    try:
+        wanted = parse_event(event) if event is not None else None
+    except ProgramError as error:
+        raise GoalFailedError(f".wait does not know the event {written(event)}: {error.mistakes[0].what}") from None
+    intention.waiter = asr.Waiter(event=wanted, until=until)
     yield
 
 
@@ -196,5 +217,7 @@ _OWN: tuple[tuple[str, int | None, Any], ...] = (
     (".broadcast", 2, _broadcast),
     (".q_values", 1, _q_values),
     (".merge_q_values", 1, _merge_q_values),
+    (".wait", 1, _wait),
+    (".wait", 2, _wait),
     (".print", None, _print),
 )

@@ -57,7 +57,8 @@ class BeliefGroup:
             del self._changes[literal]
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._held)
+        """As they are now: a plan may change beliefs while it goes through them."""
+        return iter(tuple(self._held))
 
     def __contains__(self, literal: object) -> bool:
         return literal in self._held

@@ -13,8 +13,8 @@ import agentspeak as asp
 from mosaic_protocol.live.messages import Tell
 from mosaic_protocol.mind import AgentMind, ValueTable
 from spade_bdi_rl_worker.agent.mind_keeper import MindKeeper
-from spade_bdi_rl_worker.agent.program import ProgramError, parse_term
-from spade_bdi_rl_worker.agent.reasoner import GoalFailedError, NotYetError, PlanError, Reasoner
+from spade_bdi_rl_worker.agent.program import ProgramError, mistake_at, parse_term
+from spade_bdi_rl_worker.agent.reasoner import GoalFailedError, NotYetError, PlanError, Reasoner, place_of
 from spade_bdi_rl_worker.agent.terms import LEARNED, PERCEPT, PERSON, atom, sourced, with_source, written
 from spade_bdi_rl_worker.learning.runtime import Episode, How, QLearningRuntime
 
@@ -26,8 +26,8 @@ ACHIEVE, TELL, UNTELL, UNACHIEVE = "achieve", "tell", "untell", "unachieve"
 PERFORMATIVES = (TELL, UNTELL, ACHIEVE, UNACHIEVE)
 _MOST_SHOWN_STATES = 1000
 _MOST_WAITING = 1000
-_LOOK_EVERY = 16
-"""Episodes between two looks at the clock within one action."""
+AT_A_TIME = 16
+"""Episodes of one action between two turns of others."""
 
 
 _LEARNED_BELIEFS = ("outcome", "confidence", "success_rate")
@@ -96,6 +96,8 @@ class LearningAgent:
         except RunOverError:
             self.has_ended = True
             return False
+        except asp.AslError as error:  # in the condition of a plan that was to deal with something
+            raise PlanError(mistake_at(str(error), place_of(error))) from error
 
     def _reason(self, seconds: float) -> bool:
         reasoner = self.reasoner
@@ -107,6 +109,8 @@ class LearningAgent:
                     return False
                 if not step():
                     return False
+                if not reasoner.idle_cycles:
+                    break  # it acted, and that may take long
         return True
 
     @property
@@ -134,7 +138,8 @@ class LearningAgent:
     # ---- episodes ------------------------------------------------------------------------------------------------
 
     def run_episodes(self, how: How, count: int, purpose: Any) -> None:
-        """Run so many episodes, or as many as fit into this turn: then NotYetError, and the rest at the next one."""
+        """Run so many episodes, a few at a time: then NotYetError, and the rest when other intentions had their turn. A
+        few is a number, not a time, so that a run repeats itself."""
         if how == "cached" and self.runtime.policy is None:
             raise GoalFailedError("no policy is cached: use .cache_policy first")
         left = count if purpose.left is None else purpose.left
@@ -144,7 +149,7 @@ class LearningAgent:
                 raise RunOverError
             self._run_one(how)
             left -= 1
-            if left and left % _LOOK_EVERY == 0 and time.perf_counter() >= self._slice_ends:
+            if left and left % AT_A_TIME == 0:
                 purpose.left = left
                 break
         self._update_beliefs()
@@ -154,11 +159,13 @@ class LearningAgent:
     def _run_one(self, how: How) -> None:
         runtime = self.runtime
         next_number = self.last.number + 1 if self.last is not None else 0
+        self.reasoner.plays = True
         self.last = runtime.run_episode(how, {"mind": self.mind.record(next_number, runtime.episodes)})
         self.mind.confidence = round(runtime.confidence.value, 2)
         self.reasoner.idle_cycles = 0
         self.note_progress()
         self._on_episode(self, self.last)
+        self.reasoner.plays = False  # not where it failed: then this is looked at
 
     def note_progress(self) -> None:
         """How much of its share is used up."""
@@ -247,21 +254,22 @@ class LearningAgent:
             self.mind.said("in", sender, performative, text)
             self.reasoner.idle_cycles = 0
             tagged = with_source(term, sender)
-            if performative == TELL:
-                self.reasoner.believe(tagged)
-            elif performative == UNTELL:
-                self.reasoner.forget(tagged)
-            elif performative == ACHIEVE:
-                self._take_on(tagged, sender)
-            else:
-                self.reasoner.drop_goal(term)
+            wants = "wants" if performative in (ACHIEVE, UNACHIEVE) else "says"
+            try:
+                self._take_to_heart(performative, tagged)
+            except (PlanError, asp.AslError) as error:  # what somebody else says is no reason to end
+                self.reasoner.problem = f"{sender} {wants} {text}, but {error}"
 
-    def _take_on(self, goal: Any, sender: str) -> None:
-        """Somebody else's goal that no plan applies to now is a problem, and no reason to end."""
-        try:
-            self.reasoner.pursue(goal)
-        except PlanError as error:
-            self.reasoner.problem = f"{sender} wants {written(goal)}, but {error}"
+    def _take_to_heart(self, performative: str, term: Any) -> None:
+        """Raises PlanError for a goal that no plan applies to now, AslError where a condition cannot be decided."""
+        if performative == TELL:
+            self.reasoner.believe(term)
+        elif performative == UNTELL:
+            self.reasoner.forget(term)
+        elif performative == ACHIEVE:
+            self.reasoner.pursue(term)
+        else:
+            self.reasoner.drop_goal(term)
 
     # ---- looked at -----------------------------------------------------------------------------------------------
 

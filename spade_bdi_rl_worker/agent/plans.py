@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import agentspeak as asp
@@ -70,6 +71,25 @@ class _InstructionBuilder(asr.BuildInstructionsVisitor):
             one.text = str(node.formula_type.value) + as_written(node.term)
             one.loc = one.loc or node.term.loc or node.loc
             one = one.success
+        return after
+
+    def visit_while(self, node: Any) -> Any:
+        return self._with_place(super().visit_while, node, node.condition)
+
+    def visit_for(self, node: Any) -> Any:
+        return self._with_place(super().visit_for, node, node.generator)
+
+    def visit_if_then_else(self, node: Any) -> Any:
+        return self._with_place(super().visit_if_then_else, node, node.condition)
+
+    def _with_place(self, build: Callable[[Any], Any], node: Any, condition: Any) -> Any:
+        """The instructions that look at the condition have its text and its place."""
+        before = self.tail
+        after = build(node)
+        one = before.success
+        while one is not None:
+            one.text, one.loc = as_written(condition), condition.loc or node.loc
+            one = one.success if one.f is not asr.next_or_fail else None
         return after
 
 

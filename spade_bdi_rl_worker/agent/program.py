@@ -6,6 +6,10 @@ only find when it gets there is found here as well: actions that do not exist, g
 
 from __future__ import annotations
 
+import itertools
+import re
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,14 +19,20 @@ import agentspeak.lexer
 import agentspeak.parser
 import agentspeak.runtime
 
-from mosaic_protocol.regular_files import IrregularFileError, open_regular
+from mosaic_protocol.regular_files import open_regular
 from mosaic_protocol.suggest import did_you_mean
 from mosaic_worker.errors import UsageError
 
 SHIPPED = Path(__file__).resolve().parent.parent / "plans"
+SUFFIX = ".asl"
 MOST_BYTES = 1024 * 1024
+MOST_INCLUDED = 100
+"""Files that a program may include: two that name each other twice would be read for ever."""
 _IGNORED = ("recovery plans are ignored",)
 """What the interpreter warns of and this worker can do."""
+_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[^xuU])")
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
+_ONE_LINE = re.compile(r"[\t\n\r]")
 
 
 @dataclass(frozen=True)
@@ -93,11 +103,11 @@ def mistake_at(what: str, loc: Any) -> Mistake:
 def find_program(name: str) -> Path:
     """The file of a program: one that comes with the worker by its name, or a user's own by its path. Raises
     UsageError."""
-    shipped = {file.stem: file for file in sorted(SHIPPED.glob("*.asl"))}
+    shipped = {file.stem: file for file in sorted(SHIPPED.glob(f"*{SUFFIX}"))}
     if name in shipped:
         return shipped[name]
     path = Path(name).expanduser()
-    if path.suffix != ".asl":
+    if path.suffix != SUFFIX:
         raise UsageError(
             f"--plans {name}: there are no such plans{did_you_mean(name, shipped)}. Name a file that ends in .asl, or "
             f"one of {', '.join(shipped)}"
@@ -108,16 +118,26 @@ def find_program(name: str) -> Path:
 def read_program(path: Path) -> str:
     """The text of a file. Raises UsageError."""
     try:
-        with open_regular(path) as file:
+        return _text_in(path)
+    except _UnreadableError as error:
+        raise UsageError(f"--plans {path} {error}") from None
+
+
+class _UnreadableError(Exception):
+    """Completes a sentence that begins with the name of the file."""
+
+
+def _text_in(path: Path) -> str:
+    try:
+        with open_regular(path, follow=True) as file:
             data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
-            raise UsageError(f"--plans {path}: more than {MOST_BYTES:,} bytes are no program")
-        text: str = data.decode()
-        return text
-    except (OSError, IrregularFileError) as error:
-        raise UsageError(f"--plans {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+            raise _UnreadableError(f"has more than {MOST_BYTES:,} bytes: that is no program")
+        return data.decode()
+    except OSError as error:
+        raise _UnreadableError(f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
-        raise UsageError(f"--plans {path} is not text in UTF-8: byte {error.start} cannot be read") from None
+        raise _UnreadableError(f"is not text in UTF-8: byte {error.start} cannot be read") from None
 
 
 def parse_program(text: str, file: str, actions: Any) -> Any:
@@ -133,15 +153,65 @@ def parse_program(text: str, file: str, actions: Any) -> Any:
 
 def _parsed(text: str, file: str, log: _Listener) -> Any:
     try:
-        tokens = agentspeak.lexer.TokenStream(asp.StringSource(file, text), log)
-        return agentspeak.parser.parse(file, tokens, log)
+        return agentspeak.parser.parse(file, _Words(text, Path(file), log), log)
     except asp.AggregatedError:
         return None  # it was noted
     except RecursionError:
-        log.note("it is nested too deeply")
-    except Exception as error:  # noqa: BLE001 - the parser stumbles over its own errors in included files
-        log.note(f"it cannot be read: {type(error).__name__}: {error}")
+        what = "it is nested too deeply"
+    except Exception as error:  # noqa: BLE001 - the parser stumbles over its own errors
+        what = f"it cannot be read: {type(error).__name__}: {error}"
+    log.mistakes.append(Mistake(what, file, 1, 1, text.partition("\n")[0]))
     return None
+
+
+class _Words(agentspeak.lexer.TokenStream):
+    """The words of a program, with those of the files that it includes in their places. The parser would read whatever
+    is named there, wait for pipes, and forget the place of what is wrong in it."""
+
+    def __init__(self, text: str, path: Path, log: _Listener) -> None:
+        super().__init__(asp.StringSource(str(path), text), log)
+        self._log, self._included = log, 0
+        self.tokens = self._words_of(text, path, ())
+
+    def _words_of(self, text: str, path: Path, above: tuple[Path, ...]) -> Iterator[Any]:
+        words = agentspeak.lexer.tokenize(asp.StringSource(str(path), text), self._log)
+        for word in words:
+            after = next(words, None) if word.lexeme == "{" else None
+            if after is not None and after.lexeme == "include":
+                yield from self._words_included(words, after, path, (*above, path.resolve()))
+                continue
+            yield word
+            if after is not None:
+                yield after
+
+    def _words_included(self, words: Iterator[Any], word: Any, path: Path, above: tuple[Path, ...]) -> Iterator[Any]:
+        """What stands in the place of ``{ include("name.asl") }``, from its second word on."""
+        match list(itertools.islice(words, 4)):
+            case [opening, name, closing, end] if name.token.string and (
+                opening.lexeme,
+                closing.lexeme,
+                end.lexeme,
+            ) == ("(", ")", "}"):
+                found = _found_beside(path, asp.parse_string(name.lexeme))
+            case _:
+                raise self._log.error('write it as { include("name.asl") }', loc=word.loc)
+        self._included += 1
+        if found.resolve() in above:
+            raise self._log.error(f"{found} includes itself", loc=word.loc)
+        if found.suffix != SUFFIX or self._included > MOST_INCLUDED:
+            why = f"includes more than {MOST_INCLUDED} files" if found.suffix == SUFFIX else f"ends not in {SUFFIX}"
+            raise self._log.error(f"{found} {why}", loc=word.loc)
+        try:
+            yield from self._words_of(_text_in(found), found, above)
+        except _UnreadableError as error:
+            raise self._log.error(f"{found} {error}", loc=word.loc) from None
+
+
+def _found_beside(path: Path, name: str) -> Path:
+    """The file that a program includes: one that lies beside it, else one that comes with the worker, so that a copy of
+    those goes on to work."""
+    beside, shipped = path.parent / name, SHIPPED / name
+    return shipped if not beside.exists() and Path(name).name == name and shipped.exists() else beside
 
 
 def build_into(reasoner: Any, tree: Any, actions: Any) -> None:
@@ -152,16 +222,33 @@ def build_into(reasoner: Any, tree: Any, actions: Any) -> None:
     except asp.AggregatedError:
         pass  # it was noted
     except asp.AslError as error:
-        log.note(str(error))
+        log.note(str(error), getattr(error, "loc", None))
     if log.mistakes:
         raise ProgramError(log.mistakes)
+
+
+def _read_string(lexeme: str) -> str:
+    """A text as it stands between its quotation marks. The interpreter's own takes every letter beyond ASCII for two,
+    and fails at an escape that it does not know."""
+    return _ESCAPE.sub(lambda found: _unescaped(found[0]), lexeme[1:-1])
+
+
+def _unescaped(escape: str) -> str:
+    kind, digits = escape[1], escape[2:]
+    if digits:
+        code = int(digits, 16)
+        return chr(code) if code <= sys.maxunicode else escape
+    return _ESCAPED.get(kind, escape)
+
+
+asp.parse_string = _read_string
 
 
 def parse_term(text: str) -> Any:
     """One literal that a person or a peer says, such as ``at(1, left)``, without variables. Raises
     :class:`ProgramError`."""
     log = _Listener()
-    shown = " ".join(text.strip().removesuffix(".").split())
+    shown = _ONE_LINE.sub(" ", text.strip()).removesuffix(".")
     try:
         tokens = agentspeak.lexer.TokenStream(asp.StringSource("", shown + "."), log)
         after, node = agentspeak.parser.parse_literal(_first(tokens, log), tokens, log)
@@ -178,8 +265,27 @@ def parse_term(text: str) -> Any:
     except (asp.AggregatedError, StopIteration):
         if not log.mistakes:
             log.note("it ends too early")
-    except asp.AslError as error:
-        log.note(str(error))
+    except RecursionError:
+        log.note("it is nested too deeply")
+    except Exception as error:  # noqa: BLE001 - it is computed where it has operators, and anything may be wrong with that
+        log.note(f"it cannot be read: {error}")
+    raise ProgramError([_in_a_term(one, shown) for one in log.mistakes])
+
+
+def parse_event(text: str) -> Any:
+    """What a plan can wait for, such as ``+at(1, left)``. Raises :class:`ProgramError`."""
+    log = _Listener()
+    shown = text.strip().removesuffix(".")
+    try:
+        tokens = agentspeak.lexer.TokenStream(asp.StringSource("", shown + "."), log)
+        after, node = agentspeak.parser.parse_event(next(tokens), tokens, log)
+        if not log.mistakes and after.lexeme != ".":
+            log.note(f"expected the end, got {after.lexeme!r}", after.loc)
+        if not log.mistakes:
+            return node.accept(agentspeak.runtime.BuildEventVisitor(log))
+    except (asp.AggregatedError, StopIteration):
+        if not log.mistakes:
+            log.note("it ends too early")
     except RecursionError:
         log.note("it is nested too deeply")
     raise ProgramError([_in_a_term(one, shown) for one in log.mistakes])
@@ -187,7 +293,7 @@ def parse_term(text: str) -> Any:
 
 def _first(tokens: Any, log: _Listener) -> Any:
     token = next(tokens)
-    if not token.token.functor:
+    if not token.token.functor or "." in token.lexeme:
         log.note(f"a belief or goal begins with a small letter, got {token.lexeme!r}", token.loc)
         raise StopIteration
     return token

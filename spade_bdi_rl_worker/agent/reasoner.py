@@ -18,15 +18,18 @@ from typing import Any
 import agentspeak as asp
 import agentspeak.runtime as asr
 
+from mosaic_worker.errors import UsageError
 from spade_bdi_rl_worker.agent.beliefs import BeliefBase
 from spade_bdi_rl_worker.agent.plans import BuiltPlan, groups_read_by
 from spade_bdi_rl_worker.agent.program import Mistake, mistake_at
 from spade_bdi_rl_worker.agent.reasons import why_not
-from spade_bdi_rl_worker.agent.terms import atom, with_source, written
+from spade_bdi_rl_worker.agent.terms import as_written, atom, with_source, written
 
 MOST_IDLE_CYCLES = 200_000
 """Formulas that an agent may execute without acting before it counts as one that turns in circles."""
 DEADLINE, WITHIN = "deadline", "within"
+_FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+"""What expressions and AgentSpeak's own actions raise for values that they do not take."""
 _ADDED, _REMOVED = asp.Trigger.addition, asp.Trigger.removal
 _BELIEF, _GOAL, _TEST = asp.GoalType.belief, asp.GoalType.achievement, asp.GoalType.test
 
@@ -40,11 +43,19 @@ class PlanError(Exception):
 
 
 class NotYetError(Exception):
-    """An action that is not over: it is executed again at the agent's next turn."""
+    """An action that is not over: it is executed again when other intentions had their turn."""
 
 
 class GoalFailedError(asp.AslError):
     """An action that cannot be done; its text is the reason."""
+
+
+class ConditionError(asp.AslError):
+    """A condition that can be decided neither way; :attr:`loc` is its place."""
+
+    def __init__(self, what: str, loc: Any) -> None:
+        super().__init__(what)
+        self.loc = loc
 
 
 class Purpose(asr.Intention):
@@ -104,6 +115,8 @@ class Reasoner(asr.Agent):
         """What failed last, and which plan dealt with it."""
         self.idle_cycles = 0
         """Formulas since the agent last acted; each action sets it to 0."""
+        self.plays = False
+        """Whether an episode is under way: what goes wrong in one is no mistake of a plan."""
         self._clock = clock
         self._limits = 0
 
@@ -157,7 +170,7 @@ class Reasoner(asr.Agent):
         try:
             self.call(_ADDED, _GOAL, goal, asr.Intention(), delayed=True)
         except asp.AslError as error:
-            self._recover(deque(), goal, str(error), Mistake(str(error)))
+            self._recover(deque(), goal, str(error), mistake_at(str(error), place_of(error)))
 
     def _react(self, trigger: Any, literal: Any) -> None:
         """Wake those who wait for it; begin the plan that it triggers, if there is one."""
@@ -283,13 +296,20 @@ class Reasoner(asr.Agent):
         if not conjuncts:
             return True
         queries = [conjuncts[0].execute(self, purpose)]
-        while queries:
-            if next(queries[-1], queries) is queries:
-                queries.pop()
-            elif len(queries) == len(conjuncts):
-                return True
-            else:
-                queries.append(conjuncts[len(queries)].execute(self, purpose))
+        try:
+            while queries:
+                if next(queries[-1], queries) is queries:
+                    queries.pop()
+                elif len(queries) == len(conjuncts):
+                    return True
+                else:
+                    queries.append(conjuncts[len(queries)].execute(self, purpose))
+        except RecursionError:
+            raise
+        except (asp.AslError, *_FAULTS) as error:
+            part = plan.parts[len(queries) - 1]
+            what = f"the condition {as_written(part)} of {plan.label} cannot be decided: {reason_of(error)}"
+            raise ConditionError(what, part.loc or plan.loc) from error
         return False
 
     def _considered(self, choice: Choice) -> list[tuple[str, str, str]]:
@@ -365,12 +385,13 @@ class Reasoner(asr.Agent):
         try:
             done = instruction.f(self, purpose)
         except NotYetError:
-            return True
-        except asp.AslError as error:
-            self._fail(stack, str(error), instruction.loc or purpose.plan.loc)
+            intentions.rotate(-1)
             return True
         except RecursionError:
             raise PlanError(mistake_at("it refers to itself without end", instruction.loc)) from None
+        except (asp.AslError, *_FAULTS) as error:
+            self._blame(stack, purpose, error)
+            return True
         if done:
             purpose.instr = instruction.success
             if purpose.instr is None and purpose.waiter is None and stack and stack[-1] is purpose:
@@ -384,6 +405,17 @@ class Reasoner(asr.Agent):
         if len(intentions) > 1 and intentions[0] is stack:
             intentions.rotate(-1)
         return True
+
+    def _blame(self, stack: Any, purpose: Purpose, error: Exception) -> None:
+        """A formula raised something: its goal fails, unless what failed is the episode that it ran."""
+        place = purpose.instr.loc or purpose.plan.loc
+        if isinstance(error, asp.AslError):
+            self._fail(stack, str(error), place_of(error) or place)
+        elif self.plays or isinstance(error, UsageError):
+            raise error
+        else:
+            text = getattr(purpose.instr, "text", "a condition")
+            self._fail(stack, f"{text} cannot be done: {reason_of(error)}", place)
 
     def _count_cycle(self, purpose: Purpose) -> None:
         self.idle_cycles += 1
@@ -481,6 +513,16 @@ def _own_belief(term: Any, intention: Any) -> Any:
         raise asp.AslError(f"a belief is a literal, got {written(literal)}")
     has_source = any(getattr(one, "functor", "") == "source" for one in literal.annots)
     return literal if has_source else with_source(literal, "self")
+
+
+def place_of(error: asp.AslError) -> Any:
+    """Where in a program an error arose, if that is known."""
+    return getattr(error, "loc", None)
+
+
+def reason_of(error: Exception) -> str:
+    """In words: some errors have none of their own."""
+    return str(error) or type(error).__name__
 
 
 def goal_text(event: Any) -> str:

@@ -7,12 +7,18 @@ an array. :attr:`Learner.tables` are the same numbers as arrays, for checkpoints
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 Table: TypeAlias = list[list[float]]
+
+
+def _blend(row: list[float], values: Sequence[float], share: float) -> None:
+    for action, value in enumerate(values):
+        row[action] += share * (value - row[action])
 
 
 class Learner:
@@ -37,6 +43,10 @@ class Learner:
     def update(self, state: int, action: int, reward: float, after: int, next_action: int, over: bool) -> None:
         """Learn from one step. ``next_action`` is what will be done in the state after it, unless it is ``over``."""
         raise NotImplementedError
+
+    def blend(self, state: int, values: Sequence[float], share: float) -> None:
+        """Move what is known of a state towards what somebody else knows; ``share`` 1: take it over."""
+        _blend(self.q[state], values, share)
 
     @property
     def tables(self) -> dict[str, NDArray[Any]]:
@@ -97,6 +107,10 @@ class DoubleQ(Learner):
         one[state][action] += self.alpha * (target - one[state][action])
         self.q[state][action] = (one[state][action] + other[state][action]) / 2
         self.visits[state] += 1
+
+    def blend(self, state: int, values: Sequence[float], share: float) -> None:
+        for table in (self.q, *self._halves):  # the mean alone would be gone with the next update
+            _blend(table[state], values, share)
 
     @property
     def tables(self) -> dict[str, NDArray[Any]]:

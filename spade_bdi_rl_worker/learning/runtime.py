@@ -15,7 +15,7 @@ from mosaic_worker.recording.step_recorder import StepLane
 from spade_bdi_rl_worker.learning.algorithms import Learner
 from spade_bdi_rl_worker.learning.confidence import Confidence
 from spade_bdi_rl_worker.learning.strategy import Strategy
-from spade_bdi_rl_worker.learning.worlds import SteppedWorld, TableWorld
+from spade_bdi_rl_worker.learning.worlds import StateName, SteppedWorld, TableWorld
 
 How: TypeAlias = Literal["explore", "exploit", "cached", "repair"]
 MANNERS: tuple[How, ...] = ("explore", "exploit", "cached", "repair")
@@ -218,15 +218,15 @@ class QLearningRuntime:
     def greedy_policy(self) -> list[int]:
         return [row.index(max(row)) for row in self.learner.q]
 
-    def merge(self, state: int, values: list[float], visits: int) -> None:
-        """Take over what another agent learned of a state, by how much experience either has with it."""
-        if not 0 <= state < len(self.learner.q) or len(values) != self.world.actions:
-            raise ValueError(f"values of state {state} do not fit this world")
+    def merge(self, name: StateName, values: list[float], visits: int) -> None:
+        """Take over what another agent learned of a state, by how much experience either has with it. Raises
+        ValueError."""
+        if len(values) != self.world.actions:
+            raise ValueError(f"{len(values)} values do not fit a world of {self.world.actions} actions")
+        state = self.world.named(name)
+        self.learner.grow(self.world.states)
         here = self.learner.visits[state]
-        share = visits / (here + visits) if visits > 0 else 0.0
-        row = self.learner.q[state]
-        for action, value in enumerate(values):
-            row[action] += share * (float(value) - row[action])
+        self.learner.blend(state, values, visits / (here + visits) if visits > 0 else 0.0)
 
     # ---- for a checkpoint ----------------------------------------------------------------------------------------
 

@@ -26,6 +26,10 @@ Outcome: TypeAlias = tuple[int, float, bool]
 """The next state, the reward, and whether the episode is over."""
 
 
+StateName: TypeAlias = int | tuple[int, ...]
+"""A number where every world of the kind numbers its states alike, else what is seen there."""
+
+
 class World(Protocol):
     """Belongs to one thread. States and actions are counted from 0."""
 
@@ -48,6 +52,12 @@ class World(Protocol):
 
     def step(self, state: int, action: int) -> Outcome:
         """Act. To stop at :attr:`limit` is the caller's business."""
+
+    def name_of(self, state: int) -> StateName:
+        """What agents of other worlds of the same kind call a state."""
+
+    def named(self, name: StateName) -> int:
+        """The state of such a name; one that was not seen here yet gets a number. Raises ValueError."""
 
 
 class TableWorld:
@@ -103,10 +113,22 @@ class TableWorld:
     def _step_surely(self, state: int, action: int) -> Outcome:
         return self._sure[state][action]
 
+    def name_of(self, state: int) -> StateName:
+        return state
+
+    def named(self, name: StateName) -> int:
+        return _checked_number(name, self.states)
+
     def _draw_more(self) -> None:
         """The numbers that the environment would draw one by one."""
         assert self._generator is not None
         self._draws[:] = self._generator.random(_BLOCK).tolist()[::-1]
+
+
+def _checked_number(name: StateName, states: int) -> int:
+    if isinstance(name, tuple) or not 0 <= name < states:
+        raise ValueError(f"there is no state {name} in this world")
+    return name
 
 
 def _outcomes(entries: Any) -> list[tuple[float, Outcome]]:
@@ -175,6 +197,18 @@ class SteppedWorld:
             self._seen.append(observation.copy())
             self._states += 1
         return number
+
+    def name_of(self, state: int) -> StateName:
+        return state if self.is_numbered else tuple(map(int, self._seen[state]))
+
+    def named(self, name: StateName) -> int:
+        if self.is_numbered:
+            return _checked_number(name, self._states)
+        limits = np.iinfo(np.int16)
+        is_shown = isinstance(name, tuple) and len(name) == self.env.observation_space.shape[0]  # type: ignore[index]
+        if not isinstance(name, tuple) or not is_shown or not all(limits.min <= one <= limits.max for one in name):
+            raise ValueError("a state of this world is the list of numbers that is seen in it")
+        return self.number_of(np.array(name, np.int16), add=True)
 
     @property
     def seen(self) -> NDArray[Any]:

@@ -83,5 +83,16 @@ def test_values_of_others_count_by_experience() -> None:
     runtime.learner.visits[3] = 15
     runtime.merge(3, [0.0, 0.0, 1.0, 0.0], 5)
     assert runtime.learner.q[3] == [0.75, 0.0, 0.25, 0.0]
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(ValueError, match="no state 99"):
         runtime.merge(99, [0.0] * 4, 1)
+    with pytest.raises(ValueError, match="do not fit"):
+        runtime.merge(3, [0.0] * 5, 1)
+
+
+@pytest.mark.parametrize("algo", ["q_learning", "sarsa", "double_q", "dyna_q"])
+def test_what_was_taken_over_from_others_is_learned_on_from(algo: str) -> None:
+    runtime = make_runtime(algo=algo)
+    runtime.merge(3, [0.0, 1.0, 0.0, 0.0], 5)
+    runtime.learner.alpha = 0.5
+    runtime.learner.update(3, 1, 1.0, 4, 0, True)
+    assert runtime.learner.q[3][1] == pytest.approx(1.0), "it was right, so nothing changes"

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
+import agentspeak as asp
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mosaic_protocol.live.messages import Tell
 from spade_bdi_rl_worker.agent import reasoner
-from spade_bdi_rl_worker.agent.learner import LearningAgent
-from spade_bdi_rl_worker.agent.program import ProgramError
+from spade_bdi_rl_worker.agent.learner import AT_A_TIME, LearningAgent
+from spade_bdi_rl_worker.agent.program import ProgramError, parse_term
 from spade_bdi_rl_worker.agent.reasoner import PlanError
 from spade_bdi_rl_worker.learning.strategy import Strategy
+from spade_bdi_rl_worker.learning.worlds import SteppedWorld
 from spade_bdi_rl_worker.tests.alone import believed, live, make_agent
 
 
@@ -30,7 +35,7 @@ def test_the_shipped_plans_explore_then_rely_on_what_was_learned() -> None:
 
 def test_a_choice_says_why_the_others_were_not_chosen() -> None:
     agent = make_agent(episodes=2000)
-    live(agent, lambda: agent.runtime.episodes >= 1)
+    live(agent, lambda: agent.runtime.episodes >= 2)
     said = reasons(agent)
     assert said["explore"] == "" and said["reuse"] == "policy(cached) is not believed"
     assert said["cache"].startswith("confidence(C) & C >= 0.6: confidence is 0")
@@ -119,6 +124,36 @@ def test_a_goal_fails_when_its_episodes_are_used_up() -> None:
     assert {'late(7, "its episodes are used up")', "after"} <= believed(agent)
 
 
+def test_a_long_action_leaves_others_their_turns() -> None:
+    plans = "!go. +!go <- .run_episodes(explore, 20000). +slippery <- .episodes(N); +heard_at(N)."
+    agent = make_agent(plans, episodes=100_000)
+    live(agent, lambda: agent.runtime.episodes > 50)
+    told_at = agent.runtime.episodes
+    assert agent.tell(Tell("slippery")) == ""
+    live(agent, lambda: agent.runtime.episodes > 1000)
+    (heard_at,) = [text for text in believed(agent) if text.startswith("heard_at")]
+    assert heard_at in [f"heard_at({told_at + turns * AT_A_TIME})" for turns in range(3)]
+
+
+@pytest.mark.parametrize("goal", ["!go[within(30)]", "!go"])
+def test_how_fast_the_machine_is_decides_nothing(goal: str) -> None:
+    """Turns are as long as they are; what the agent does is the same."""
+
+    def lived(seconds: float) -> tuple[set[str], int, Any]:
+        plans = (
+            f"!start. +!start <- {goal}. +!go <- .run_episodes(explore, 700). -!go <- .episodes(N); +late(N)."
+            " +confidence(C) : C > 0.1 & C < 0.3 <- .episodes(N); +unsure(N); .strategy(epsilon, C)."
+        )
+        agent = make_agent(plans, episodes=5000)
+        while not agent.is_idle:
+            agent.turn(seconds)
+        return believed(agent), agent.runtime.steps, agent.runtime.learner.q
+
+    slow, fast = lived(1e-6), lived(1.0)
+    assert slow == fast
+    assert ("late(44)" in slow[0]) == ("within" in goal), "at most a few episodes later"
+
+
 def test_a_goal_fails_when_its_deadline_has_passed() -> None:
     agent = live(make_agent('!go. +!go <- !wait[deadline(0.05)]; +after. +!wait <- .wait("+never"). -!wait <- +late.'))
     assert {"late", "after"} <= believed(agent)
@@ -129,6 +164,67 @@ def test_an_error_in_a_plan_has_its_file_and_line() -> None:
         live(make_agent("!go.\n+!go : true\n  <- +begun;\n     .run_episode(quickly).\n"))
     assert str(failed.value) == ("mine.asl:4:6: .run_episode knows no quickly: use explore, exploit, cached, repair")
     assert failed.value.mistake.drawn().splitlines()[1:] == ["     .run_episode(quickly).", "     ^"]
+
+
+@pytest.mark.parametrize(
+    ("program", "what"),
+    [
+        ("!go.\n+!go <- .nth(5, [1, 2], X).", "2:9: .nth(5, [1, 2], X) cannot be done: tuple index out of range"),
+        ("!go.\n+!go <- .min([], X).", "2:9: .min([], X) cannot be done: min()"),
+        ("zero(0). !go.\n+!go <- ?zero(Z); +y(1 / Z).", "2:19: +y(1 / Z) cannot be done: float division by zero"),
+        ("a(b). !go.\n+!go <- ?a(X);\n  if (X > 3) { +y }.", "3:9: X > 3 cannot be done: '>'"),
+        ("a(b). !go.\n+!go <- ?a(X);\n  while (X > 3) { +y }.", "3:12: X > 3 cannot be done: '>'"),
+        (
+            "level(a). !go.\n+!go : level(L) & L > 3 <- .done.",
+            "2:21: the condition L > 3 of +!go cannot be decided: '>'",
+        ),
+        ('!go.\n+!go <- .wait("seen").', '2:9: .wait does not know the event "seen": expected plan trigger'),
+        ('!go.\n+!go <- .wait("").', "2:9: .wait does not know the event"),
+        ("!go.\n+!go <- .wait(soon).", "2:9: .wait takes milliseconds"),
+        ("!go.\n+!go <- .run_episode(explore).\n+outcome(O) : O > 3 <- .done.", "3:17: the condition O > 3 of"),
+        ("!go.\n+!go <- .fail.\n-!go : 1 / 0 > 2 <- .done.", "3:"),
+    ],
+)
+def test_a_value_that_does_not_fit_fails_the_plan_at_its_place(program: str, what: str) -> None:
+    with pytest.raises((PlanError, ProgramError)) as failed:
+        live(make_agent(program))
+    assert str(failed.value).startswith(f"mine.asl:{what}")
+
+
+def test_a_plan_recovers_from_a_value_that_does_not_fit() -> None:
+    agent = live(make_agent("!go. +!go <- !pick; +after. +!pick <- .nth(7, [1], X). -!pick[error(E)] <- +why(E)."))
+    assert {"after", 'why(".nth(7, [1], X) cannot be done: tuple index out of range")'} <= believed(agent)
+
+
+def test_what_an_environment_raises_is_no_mistake_of_a_plan() -> None:
+    agent = make_agent("!go. +!go <- !play. +!play <- .run_episode(explore). -!play <- .done.")
+
+    def broken(seed: int) -> int:
+        raise ValueError("the environment is broken")
+
+    agent.runtime.world.begin = broken  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match="the environment is broken"):
+        live(agent)
+
+
+@pytest.mark.parametrize(("text", "kind"), [("level(deep)", "belief"), ("lift(deep)", "goal")])
+def test_what_a_person_says_cannot_end_a_run(text: str, kind: Any) -> None:
+    plans = "+level(L) : L > 3 <- +high. +!lift(L) : L > 3 <- +high. !go. +!go <- .run_episode(explore); !!go."
+    agent = make_agent(plans, episodes=20)
+    assert agent.tell(Tell(text, kind)) == ""
+    live(agent)
+    assert agent.runtime.episodes == 20
+    assert f"{text}, but " in agent.reasoner.problem and "L > 3 of" in agent.reasoner.problem
+
+
+def test_a_plan_waits_for_what_happens_or_until_it_is_late() -> None:
+    agent = live(
+        make_agent(
+            '!go. !tell. +!go <- .wait("+seen(3)"); +woke; .wait("+never", 5); +late; .wait(5); +over.'
+            " +!tell <- +seen(2); .random(X); +seen(3)."
+        )
+    )
+    assert {"woke", "late", "over"} <= believed(agent)
 
 
 def test_a_plan_that_turns_in_circles_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,6 +273,33 @@ def test_what_a_person_says_becomes_a_belief_or_a_goal() -> None:
     assert agent.tell(Tell("slip(")).splitlines()[1:] == ["slip(", "     ^"]
     assert "begins with a small letter" in agent.tell(Tell("Slippery"))
     assert "variable" in agent.tell(Tell("at(X)"))
+    assert "begins with a small letter" in agent.tell(Tell(".print"))
+    assert "Numerical result out of range" in agent.tell(Tell("at(10 ** 10 ** 10)"))
+
+
+@pytest.mark.parametrize("text", ['note("Größe,  à 5 €")', 'note("C:\\\\new \\"x\\"")', "~cold", "at(-1.5, [a, b])"])
+def test_what_is_said_is_believed_to_the_letter(text: str) -> None:
+    agent = make_agent(episodes=5)
+    assert agent.tell(Tell(text)) == ""
+    live(agent)
+    assert text in believed(agent)
+    assert parse_term(asp.asl_repr(parse_term(text))) == parse_term(text), "and so is what agents say, and a checkpoint"
+
+
+@given(st.text())
+def test_texts_of_any_letters_come_through(text: str) -> None:
+    assert parse_term(asp.asl_repr(asp.Literal("note", (text,)))).args == (text,)
+
+
+@given(st.text(alphabet=st.sampled_from('ab(),.[]|"\\x1e9*/-+ X_~\n#')))
+def test_nonsense_is_refused_in_one_sentence(text: str) -> None:
+    with suppress(ProgramError):  # and nothing else
+        parse_term(text)
+
+
+def test_a_program_speaks_any_language(capsys: pytest.CaptureFixture[str]) -> None:
+    live(make_agent('!go. +!go <- .print("Größe: 5 €").'))
+    assert capsys.readouterr().out == "learner: Größe: 5 €\n"
 
 
 def test_a_goal_of_somebody_else_that_no_plan_applies_to_ends_nothing() -> None:
@@ -233,6 +356,43 @@ def test_an_agent_of_a_pair_knows_what_the_other_found() -> None:
     assert "heard_from(right)" in believed(left) and "heard_from(right)" not in believed(right)
     assert left.runtime.success_rate > 0.5
     assert live(make_agent("pair", **few)).runtime.success_rate < 0.5, "alone it would not have found the way so soon"
+
+
+@pytest.mark.parametrize("env_id", ["FrozenLake-v1", "Blackjack-v1"])
+def test_values_of_others_go_to_the_states_that_they_are_of(env_id: str) -> None:
+    """Each agent numbers the states of some worlds in the order in which it sees them."""
+    sent: list[str] = []
+    world: dict[str, Any] = {"env_id": env_id, "params": {}}
+    scout = make_agent(
+        "!go. +!go <- .run_episodes(200); .q_values(Q); .send(learner, tell, q_values(Q)).",
+        name="scout",
+        peers=("learner",),
+        send=lambda peer, performative, text: sent.append(text),
+        **world,
+    )
+    live(scout)
+    learner = make_agent("+q_values(Q) <- .merge_q_values(Q).", peers=("scout",), seed=2, **world)
+    for seed in range(1000, 1100):  # it has seen other states first, and learned nothing yet
+        learner.runtime.world.begin(seed)
+    learner.hear("scout", "tell", sent[0])
+    live(learner)
+    there, here = scout.runtime, learner.runtime
+    known = sorted(range(there.world.states), key=lambda state: -there.learner.visits[state])[:50]
+    for state in known:
+        same = here.world.number_of(there.seen[state]) if isinstance(here.world, SteppedWorld) else state
+        assert here.learner.q[same] == pytest.approx(there.learner.q[state], abs=1e-5)
+
+
+def test_values_of_another_world_are_refused() -> None:
+    with pytest.raises(PlanError, match="a state of this world is the list of numbers"):
+        live(make_agent("!go. +!go <- .merge_q_values([[3, 5, [0, 1]]]).", env_id="Blackjack-v1", params={}))
+    with pytest.raises(PlanError, match="there is no state"):
+        live(make_agent("!go. +!go <- .merge_q_values([[[1, 2, 3], 5, [0, 1, 0, 0]]])."))
+
+
+def test_a_plan_changes_the_beliefs_that_it_goes_through() -> None:
+    agent = live(make_agent("a(1). a(2). a(3). !go. +!go <- for (a(X)) { -a(X); +b(X) }; for (b(X)) { +b(X + 10) }."))
+    assert believed(agent) == {"b(1)", "b(2)", "b(3)", "b(11)", "b(12)", "b(13)"}
 
 
 def test_replacing_a_belief_leaves_one() -> None:

@@ -94,6 +94,26 @@ def test_a_mistake_in_plans_is_shown_under_its_line_and_a_copy_is_saved(form: Sp
     assert plans.editor.mistake is not None and plans.editor.mistake.line == 2 and plans.is_editing
 
 
+def test_a_mistake_in_an_included_file_is_not_marked_in_another_one(
+    form: SpadeBdiTrainForm, qtbot: QtBot, tmp_path: Path
+) -> None:
+    plans, main = form.plans, tmp_path / "main.asl"
+    common = tmp_path / "common.asl"
+    common.write_text("\n+!rest <- .run_episod(explore).\n")
+    main.write_text('!learn.\n{ include("common.asl") }\n+!learn <- !!learn.\n')
+    form.run["env_id"].put("FrozenLake-v1")
+    plans.choice.setEditText(str(main))
+    plans.edit.click()
+    qtbot.waitUntil(lambda: plans.is_editing, timeout=HANG)
+    plans.check_button.click()
+    qtbot.waitUntil(lambda: plans.said.property("role") == "error", timeout=HANG)
+    assert plans.said.text().startswith(f"{common}, line 2, column 11: ") and plans.editor.mistake is None
+    plans.close_editor()
+    form.dry_run()
+    qtbot.waitUntil(lambda: plans.said.property("role") == "error", timeout=HANG)
+    assert str(common) in plans.said.text() and not plans.is_editing
+
+
 def test_the_server_is_chosen_and_its_readiness_is_a_sentence(form: SpadeBdiTrainForm, qtbot: QtBot) -> None:
     server = form.server
     qtbot.waitUntil(lambda: server.readiness.property("role") == "good", timeout=HANG)

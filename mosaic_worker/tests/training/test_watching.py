@@ -155,6 +155,22 @@ def test_minds_are_seen_and_told_something(tmp_path: Path) -> None:
         assert "no term" in client.refusals[0] and "this run trains" in client.refusals[1]
 
 
+def test_a_sentence_that_agents_stumble_over_ends_nothing(tmp_path: Path) -> None:
+    class Stumbling(OneAgent):
+        def tell(self, told: Tell) -> str:
+            if told.text == "bad":
+                raise UnicodeDecodeError("utf-8", b"x", 0, 1, "what is that")
+            return super().tell(told)
+
+    minds = Stumbling()
+    with watched(tmp_path, lambda: None, minds) as (watch, client, _):
+        client.send(Tell("bad"))
+        seen(watch, client, EpisodeDigest(), lambda: client.refusals)
+        assert "what is that" in client.refusals[0]
+        client.send(Tell("slippery"))
+        seen(watch, client, EpisodeDigest(), lambda: minds.told)
+
+
 def test_a_run_without_minds_is_told_nothing(tmp_path: Path) -> None:
     with watched(tmp_path, lambda: None) as (watch, client, _):
         client.send(Tell("slippery"))

@@ -195,12 +195,15 @@ class PlansPanel(QWidget):
         return self.files is not None and self._file == self.files.file_of(self.chosen)
 
     def open_editor(self, mistake: Mistake | None = None) -> None:
-        """Show the plans that are chosen; at a mistake where there is one."""
+        """Show the plans that are chosen; at a mistake where there is one in them."""
         files, chosen = self.files, self.chosen
         if files is None or not chosen:
             return
         at = mistake if isinstance(mistake, Mistake) else None
         file = files.file_of(chosen)
+        if at is not None and Path(at.file) != file:
+            self._tell_of_another_file(at)
+            return
         if file == self._file:
             self._show_editor(at)
             return
@@ -275,9 +278,9 @@ class PlansPanel(QWidget):
         self.check_button.setEnabled(False)
         self._say(self.tr("The worker reads these plans…"), "muted")
 
-        def ask() -> str:
+        def ask() -> tuple[str, Path]:
             if is_same:
-                return self._refusal(file)
+                return self._refusal(file), file
             # Beside the file where it is one's own, because what it includes is looked for there.
             folder = None if files.is_shipped(file) or not file.parent.is_dir() else file.parent
             with tempfile.NamedTemporaryFile(
@@ -285,12 +288,15 @@ class PlansPanel(QWidget):
             ) as copy:
                 copy.write(text)
                 copy.flush()
-                return self._refusal(Path(copy.name))
+                return self._refusal(Path(copy.name)), Path(copy.name)
 
-        def done(sentence: str) -> None:
+        def done(answer: tuple[str, Path]) -> None:
             self.check_button.setEnabled(True)
+            sentence, checked = answer
             mistake = mistake_in(sentence)
-            if mistake is not None:
+            if mistake is not None and Path(mistake.file) != checked:
+                self._tell_of_another_file(mistake)
+            elif mistake is not None:
                 self.show_mistake(mistake)
             elif sentence:
                 self._say(sentence, "error")
@@ -313,8 +319,14 @@ class PlansPanel(QWidget):
             return sentence if mistake_in(sentence) or sentence.startswith(_NAMES_THE_FILE) else ""
         return ""
 
+    def _tell_of_another_file(self, mistake: Mistake) -> None:
+        """One that these plans include, or that of another agent: its line is not among those that are seen."""
+        told = self.tr("{file}, line {line}, column {column}: {what}")
+        place = {"file": mistake.file, "line": mistake.line, "column": mistake.column}
+        self._say(told.format(what=mistake.what, **place), "error")
+
     def show_mistake(self, mistake: Mistake) -> None:
-        """Mark it in the editor, where that shows the file."""
+        """Mark it in the editor, which shows the file."""
         self.editor.show_mistake(mistake)
         told = self.tr("Line {line}, column {column}: {what}")
         self._say(told.format(line=mistake.line, column=mistake.column, what=mistake.what), "error")
