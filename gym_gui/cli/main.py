@@ -16,6 +16,7 @@ from gym_gui.cli import candidates, output
 from gym_gui.cli.commands import control, runs
 from gym_gui.cli.commands.bundles import bundles
 from gym_gui.cli.commands.checkpoints import checkpoints
+from gym_gui.cli.commands.compare import compare
 from gym_gui.cli.commands.completion import PROGRAM, VARIABLE, completion
 from gym_gui.cli.commands.daemon import daemon
 from gym_gui.cli.commands.datasets import datasets
@@ -89,6 +90,7 @@ for _command in (
     runs.runs,
     runs.show,
     diff,
+    compare,
     logs,
     metrics,
     episodes,

@@ -9,7 +9,8 @@ answers.
                 | word                           part of the name, id, algorithm or environment
     operator   := = != < <= > >= ~               ~ is "contains"; != holds wherever = does not
 
-A value may have ``*`` and ``?``; in quotes it is taken as it is. Upper and lower case are the same.
+A value may have ``*`` and ``?``, and ``1..5`` stands for the numbers from 1 to 5; in quotes it is taken as it is. Upper
+and lower case are the same.
 """
 
 from __future__ import annotations
@@ -112,6 +113,14 @@ HEADLINE_FIELDS = {"return": MEAN_RETURN, "last_return": RETURN_TAG, "length": L
 WORD_FIELDS = ("name", "id", "algo", "env")
 """Where a plain word is looked for."""
 _BY_NAME = {name: field for field in FIELDS for name in (field.name, *field.also)}
+
+
+def field_named(name: str) -> str:
+    """The field that a word means, "" where it means none."""
+    known = _BY_NAME.get(name.lower().replace("-", "_"))
+    return known.name if known else ""
+
+
 _SHORT_SETTINGS = {"lr": "learning_rate"}
 
 
@@ -148,8 +157,12 @@ class Operand:
     text: str
     number: int | float | None = None
     is_glob: bool = False
+    upto: int | float | None = None
+    """The end of a range that begins with ``number``; both belong to it."""
 
     def equals(self, value: Scalar) -> bool:
+        if self.upto is not None:
+            return not isinstance(value, str) and self.number is not None and self.number <= value <= self.upto
         if self.is_glob:
             return _pattern(self.text).fullmatch(folded(str(value))) is not None
         if isinstance(value, str):
@@ -507,6 +520,8 @@ def _operands(written: _Written) -> Iterable[Operand]:
         yield from (Operand(folded(code)) for code in meanings[word])
     elif kind is Kind.ID and written.sign != "~" and not written.is_quoted:
         yield from (Operand(folded(shape), is_glob=True) for shape in (f"{text}*", f"*{text}"))
+    elif (between := _range(written)) is not None:
+        yield between
     else:
         number = _number(text, _TIME_UNITS if kind is Kind.SECONDS else _UNITS)
         needs_number = kind in (Kind.NUMBER, Kind.SECONDS) or written.sign in _COMPARE
@@ -515,6 +530,20 @@ def _operands(written: _Written) -> Iterable[Operand]:
             raise written.error(f"{text[:60]!r} is not a number: {written.field}{written.sign} takes one, as {example}")
         is_glob = not written.is_quoted and written.sign != "~" and ("*" in text or "?" in text)
         yield Operand(folded(text), number if needs_number or not written.is_quoted else None, is_glob)
+
+
+def _range(written: _Written) -> Operand | None:
+    """``1..5``, None for what is no range of numbers."""
+    ends = written.text.split("..")
+    if len(ends) != 2 or written.is_quoted or written.sign not in ("=", "!=") or written.kind is Kind.TEXT:
+        return None
+    units = _TIME_UNITS if written.kind is Kind.SECONDS else _UNITS
+    low, high = (_number(end, units) for end in ends)
+    if low is None or high is None:
+        return None
+    if low > high:
+        raise written.error(f"{written.text[:60]!r} goes from the larger to the smaller number: turn it round")
+    return Operand(folded(written.text), low, upto=high)
 
 
 def _number(text: str, units: Mapping[str, int]) -> int | float | None:

@@ -77,6 +77,8 @@ def made(**fields: Any) -> pb.Run:
         "id=01K9 id=ABC run=abc",
         "seed>=1 seed<2 seed!=3",
         "seed=1.0",
+        "seed=0..1 seed=1..1 seed=7,0..2 seed!=2..9",
+        "steps=100k..200k learning_rate=0..1",
         "steps>=150k total=500_000 steps<1M",
         "sps>8.5k sps<=9000",
         "trained=10m trained<1h trained>=600",
@@ -119,6 +121,9 @@ def test_what_holds_for_a_run(expression: str) -> None:
         "outcome=failed",
         "id=01K8",
         "seed=2",
+        "seed=2..9",
+        "seed!=0..3",
+        "algo=p..q",
         "seed=''",
         "seed<1",
         "steps>150k",
@@ -172,6 +177,8 @@ def test_outcomes_are_states_too_and_have_two_spellings() -> None:
         ("state=runing", 7, "'runing' is no state of a run; did you mean 'running'?"),
         ("outcome=training", 9, "'training' is no outcome of a run"),
         ("seed=one", 6, "'one' is not a number"),
+        ("seed=5..1", 6, "turn it round"),
+        ("seed<1..5", 6, "'1..5' is not a number"),
         ("state=''", 7, "state= needs a value"),
         ("name=\udcff", 6, "no text in any alphabet"),
         ("lr<small", 4, "'small' is not a number"),
@@ -253,7 +260,7 @@ _TEXT_TERMS = st.tuples(
 _NUMBER_TERMS = st.tuples(
     st.just("seed"),
     st.sampled_from(["=", "!=", "<", "<=", ">", ">="]),
-    st.sampled_from(["0", "1", "2", "1.5", "-1", "2.0", "9007199254740993"]),
+    st.sampled_from(["0", "1", "2", "1.5", "-1", "2.0", "9007199254740993", "0..1", "-1..1.5"]),
 )
 _WORD_TERMS = st.tuples(
     st.sampled_from(["state", "outcome"]), st.sampled_from(["=", "!="]), st.sampled_from(["completed", "lost,failed"])

@@ -115,6 +115,8 @@ def _compared(column: str, term: Term, operand: Operand) -> _Condition:
 def _number(column: str, sign: str, operand: Operand) -> _Condition:
     if operand.number is None:  # `seed=""`
         return f"{column} IS NULL", []
+    if operand.upto is not None:
+        return f"{column} BETWEEN ? AND ?", [operand.number, operand.upto]
     if sign in ("=", "!=") and isinstance(operand.number, float):
         return f"abs({column} - ?) <= ?", [operand.number, CLOSE * abs(operand.number)]
     return f"{column} {'=' if sign == '!=' else sign} ?", [operand.number]

@@ -1,0 +1,1 @@
+"""Groups of runs, compared: what each reached over its seeds, with intervals, and what was left out."""

@@ -1,0 +1,136 @@
+"""What a run reached, and how it got there. Training returns and evaluations are different things and never mixed.
+
+A training score is the mean of the newest 100 returns at the end of a run, or at a step that all runs passed: the
+number that every listing shows. Exploration is in it. An evaluation is what ``mosaic eval`` measured, without.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gym_gui.services.checkpoints.errors import CheckpointsError
+from gym_gui.services.checkpoints.evaluations import kept
+from gym_gui.services.checkpoints.registry import TrainingRegistry
+from gym_gui.services.compare.statistics import Array
+from mosaic_protocol.headline import RECENT_EPISODES, RECENT_MEANS, RETURN_TAG
+from mosaic_protocol.paths import MosaicPaths
+from mosaic_protocol.states import Outcome, RunState
+
+if TYPE_CHECKING:
+    from gym_gui.services.trainer.client import TrainerClient
+    from mosaic_protocol.proto import trainer_pb2 as pb
+
+MOST_POINTS = 1_000_000
+
+
+class By(StrEnum):
+    """What is compared."""
+
+    TRAINING = "training"
+    EVALUATION = "evaluation"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The mean of the newest 100 returns as it went: for each step of ``steps`` the value from there on."""
+
+    steps: Array
+    values: Array
+
+    def at(self, steps: Array) -> Array:
+        """Not a number where nothing was returned yet."""
+        place = np.searchsorted(self.steps, steps, side="right") - 1
+        return np.where(place >= 0, self.values[np.maximum(place, 0)], np.nan)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run and its score; ``why_not`` instead of it where it has none."""
+
+    run: pb.Run
+    score: float = math.nan
+    why_not: str = ""
+    curve: Curve | None = None
+
+
+def recent_means(steps: Sequence[float], returns: Sequence[float]) -> Curve:
+    """From the returns of single episodes; one that is not a number makes the means that hold it none either."""
+    values = np.asarray(returns, dtype=np.float64)
+    sums = np.concatenate(([0.0], np.cumsum(np.where(np.isfinite(values), values, 0.0))))
+    bad = np.concatenate(([0], np.cumsum(~np.isfinite(values))))
+    ends = np.arange(1, len(values) + 1)
+    begins = np.maximum(0, ends - RECENT_EPISODES)
+    with np.errstate(invalid="ignore"):
+        means = (sums[ends] - sums[begins]) / (ends - begins)
+    return Curve(np.asarray(steps, dtype=np.float64), np.where(bad[ends] > bad[begins], np.nan, means))
+
+
+def curve_of(client: TrainerClient, run: pb.Run) -> Curve | None:
+    """None for a run that returned nothing."""
+    ready = RECENT_MEANS[RETURN_TAG]
+    for tag in (ready, RETURN_TAG):
+        for series in client.metrics(run.run_id, [tag], max_points=MOST_POINTS):
+            if series.total_points:
+                steps, values = list(series.steps), list(series.values)
+                if tag == ready:
+                    return Curve(np.asarray(steps, np.float64), np.asarray(values, np.float64))
+                return recent_means(steps, values)
+    return None
+
+
+def why_left_out(run: pb.Run, *, unfinished: bool) -> str:
+    """Why a run does not count, "" for one that does. A run that failed did not reach what it would have."""
+    if unfinished or run.outcome == Outcome.COMPLETED:
+        return ""
+    if run.state != RunState.TERM:
+        return "not over yet"
+    return f"{run.outcome.replace('_', ' ')}: {run.reason}" if run.reason else run.outcome.replace("_", " ")
+
+
+def trained(
+    client: TrainerClient, runs: Iterable[pb.Run], *, at: int | None = None, unfinished: bool = False
+) -> list[Measured]:
+    """Each run with its score at its end, or at a step."""
+    found = []
+    for run in runs:
+        reason = why_left_out(run, unfinished=unfinished)
+        curve = None if reason else curve_of(client, run)
+        if not reason and curve is None:
+            reason = "no returns"
+        if reason or curve is None:
+            found.append(Measured(run, why_not=reason))
+        elif at is not None and run.last_step < at:
+            found.append(Measured(run, why_not=f"ended at step {run.last_step:,}, before {at:,}"))
+        else:
+            score = float(curve.at(np.array([math.inf if at is None else at]))[0])
+            why_not = "" if math.isfinite(score) else "its return is not a number"
+            found.append(Measured(run, score, why_not, curve))
+    return found
+
+
+def evaluated(paths: MosaicPaths, runs: Iterable[pb.Run]) -> list[Measured]:
+    """Each run with the mean of the newest evaluation of its last checkpoint."""
+    registry, found = TrainingRegistry(paths), []
+    for run in runs:
+        mean = _newest_mean(registry, run.run_id)
+        if mean is None:
+            found.append(Measured(run, why_not="never evaluated: `mosaic eval` does that"))
+        else:
+            found.append(Measured(run, mean))
+    return found
+
+
+def _newest_mean(registry: TrainingRegistry, run_id: str) -> float | None:
+    try:
+        results = kept(registry.find(f"{run_id}@last"))
+    except CheckpointsError:
+        return None
+    modes: dict[str, Any] = results[-1].get("results", {}) if results else {}
+    mean = (modes.get("deterministic") or next(iter(modes.values()), {})).get("mean")
+    return float(mean) if isinstance(mean, int | float) and math.isfinite(mean) else None
