@@ -132,5 +132,6 @@ def _newest_mean(registry: TrainingRegistry, run_id: str) -> float | None:
     except CheckpointsError:
         return None
     modes: dict[str, Any] = results[-1].get("results", {}) if results else {}
-    mean = (modes.get("deterministic") or next(iter(modes.values()), {})).get("mean")
+    first: dict[str, Any] = next(iter(modes.values()), {})
+    mean = modes.get("deterministic", first).get("mean")
     return float(mean) if isinstance(mean, int | float) and math.isfinite(mean) else None
