@@ -17,6 +17,7 @@ from gymnasium.envs.registration import load_env_creator
 from mosaic_protocol.plain_text import one_line
 from mosaic_protocol.suggest import did_you_mean
 from mosaic_worker.errors import UsageError
+from mosaic_worker.training.environments import wrong_setting
 from play_worker.fresh_worlds import FreshWorld
 
 OTHER = "other"
@@ -79,6 +80,8 @@ def make_game(env_id: str, params: Mapping[str, Any]) -> gym.Env[Any, Any]:
         env = gym.make(spec, disable_env_checker=True, **kwargs)
         return FreshWorld(env) if family_of(env) == "box2d" else env
     except Exception as error:  # an environment's constructor is foreign code
+        if why := wrong_setting(spec, kwargs):
+            raise UsageError(why) from error
         raise _not_made(env_id, spec.entry_point, error) from error
 
 

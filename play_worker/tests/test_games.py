@@ -46,9 +46,10 @@ def test_the_second_episode_of_a_box2d_game_is_as_its_seed_says(env_id: str) -> 
         ("FrozenLak-v1", {}, "did you mean 'FrozenLake-v1'"),
         ("CartPole-v1", {"gravity": 3.0}, "--gravity is not a setting of CartPole-v1: it has none"),
         ("FrozenLake-v1", {"sticky_actions": 0.5}, "--sticky-actions is not a setting .* --map, --slippery"),
-        ("FrozenLake-v1", {"map": "none"}, "cannot be made here: KeyError"),
+        ("FrozenLake-v1", {"map": "9x9"}, "^FrozenLake-v1 has no map '9x9': its maps are 4x4, 8x8$"),
+        ("FrozenLake-v1", {"env_kwargs": {"map_name": ["SG"]}}, "has no map .* its maps are 4x4, 8x8"),
         ("CartPole-v1", {"env_kwargs": {"render_mode": "human"}}, "cannot set 'render_mode'"),
-        ("CartPole-v1", {"env_kwargs": {"colour": 1}}, "cannot be made here"),
+        ("CartPole-v1", {"env_kwargs": {"colour": 1}}, "^CartPole-v1 has no setting 'colour'; .*sutton_barto_reward"),
         ("no_such_module:Thing-v0", {}, "cannot be made here: ModuleNotFoundError"),
     ],
 )

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from mosaic_protocol.plain_text import one_line
 from mosaic_protocol.suggest import did_you_mean
 from mosaic_worker.errors import UsageError
+from mosaic_worker.training.environments import wrong_setting
 
 NO_LIMIT_OF_ITS_OWN = 1000
 """Steps of an episode where neither the environment nor the run says when it is too long."""
@@ -32,13 +33,17 @@ def make_env(env_id: str, params: Mapping[str, Any], render_mode: str | None = N
     """Make it as the run's parameters say. Raises UsageError in one sentence."""
     _register(env_id)
     arguments = dict(params.get("env_kwargs") or {})
-    arguments |= {name: params[name] for name in _GRID_SETTINGS if params.get(name) is not None}
+    arguments |= {name: params[name] for name in _GRID_SETTINGS if params.get(name) not in (None, "")}
+    spec = None
     try:
-        limit = params.get("max_episode_steps") or gym.spec(env_id).max_episode_steps or NO_LIMIT_OF_ITS_OWN
+        spec = gym.spec(env_id)
+        limit = params.get("max_episode_steps") or spec.max_episode_steps or NO_LIMIT_OF_ITS_OWN
         env = gym.make(env_id, max_episode_steps=int(limit), render_mode=render_mode, **arguments)
-    except (gym.error.NameNotFound, gym.error.UnregisteredEnv) as error:
+    except gym.error.UnregisteredEnv as error:
         raise UsageError(f"there is no environment {env_id!r} here{did_you_mean(env_id, gym.registry)}") from error
     except Exception as error:  # an environment's constructor is foreign code
+        if spec is not None and (why := wrong_setting(spec, arguments)):
+            raise UsageError(why) from error
         raise UsageError(f"{env_id} cannot be made: {type(error).__name__}: {one_line(str(error))}") from error
     try:
         return _counted(env, env_id)

@@ -52,7 +52,10 @@ def test_a_world_goes_as_its_environment_does(env_id: str, params: dict[str, Any
         ("CartPole-v1", {}, "states that can be counted"),
         ("Pendulum-v1", {}, "actions that can be counted"),
         ("FrozenLake-v2", {}, "FrozenLake"),
-        ("Taxi-v4", {"map_name": "8x8"}, "cannot be made"),
+        ("FrozenLake-v1", {"map_name": "9x9"}, "^FrozenLake-v1 has no map '9x9': its maps are 4x4, 8x8$"),
+        ("Taxi-v4", {"map_name": "8x8"}, "^Taxi-v4 has no setting 'map_name'; .*is_rainy"),
+        ("FrozenLake-v1", {"env_kwargs": {"is_slipery": True}}, "has no setting 'is_slipery'; did you mean 'is_slip"),
+        ("FrozenLake-v1", {"env_kwargs": {"desc": 3}}, "cannot be made"),
     ],
 )
 def test_what_no_table_fits_is_refused(env_id: str, params: dict[str, Any], said: str) -> None:
