@@ -27,6 +27,8 @@ from spade_bdi_rl_worker.agent.terms import as_written, atom, with_source, writt
 
 MOST_IDLE_CYCLES = 200_000
 """Formulas that an agent may execute without acting before it counts as one that turns in circles."""
+MOST_DEEP = 1000
+"""Goals that may wait for each other. Each record of a mind tells of all of them."""
 DEADLINE, WITHIN = "deadline", "within"
 _FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """What expressions and AgentSpeak's own actions raise for values that they do not take."""
@@ -204,6 +206,12 @@ class Reasoner(asr.Agent):
         if not delayed:
             for stack in self.intentions:
                 if stack and stack[-1] is calling_intention:
+                    if len(stack) >= MOST_DEEP:
+                        self._stop_counting(purpose)
+                        what = f"!{written(event)} would be goal {MOST_DEEP + 1:,} of a stack"
+                        raise asp.AslError(
+                            f"{what}: a plan that calls its own goal with ! never comes back; use while or !!"
+                        )
                     stack.append(purpose)
                     return True
         self.intentions.append(deque((purpose,)))

@@ -15,6 +15,7 @@ from spade_bdi_rl_worker.agent import reasoner
 from spade_bdi_rl_worker.agent.learner import AT_A_TIME, LearningAgent
 from spade_bdi_rl_worker.agent.program import ProgramError, parse_term
 from spade_bdi_rl_worker.agent.reasoner import PlanError
+from spade_bdi_rl_worker.learning.strategy import Strategy
 from spade_bdi_rl_worker.learning.worlds import SteppedWorld
 from spade_bdi_rl_worker.tests.alone import believed, live, make_agent
 
@@ -234,6 +235,25 @@ def test_a_plan_that_turns_in_circles_fails(monkeypatch: pytest.MonkeyPatch) -> 
         live(make_agent("!go. +!go <- !!go."))
     with pytest.raises(PlanError, match="without end"):
         live(make_agent("a :- b. b :- a. !go. +!go : a <- .done. +!go <- ?a."))
+
+
+def test_a_plan_that_calls_its_own_goal_for_ever_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = live(make_agent("!down(900). +!down(0) <- +bottom. +!down(N) <- !down(N - 1); +back(N)."))
+    assert {"bottom", "back(900)"} <= believed(agent), "deep is allowed"
+    monkeypatch.setattr(reasoner, "MOST_DEEP", 50, raising=False)
+    with pytest.raises(PlanError, match=r"mine\.asl:2:32: !go would be goal 51 of a stack: .* use while or !!"):
+        live(make_agent("!go.\n+!go <- .run_episode(explore); !go.", episodes=500))
+
+
+@pytest.mark.parametrize("plans", ["learner", "careful", "scout", "partner"])
+def test_shipped_plans_come_to_rest_also_where_nothing_can_be_learned(plans: str) -> None:
+    blind = Strategy(alpha=0.0, alpha_end=0.0)
+    agent = make_agent(plans, episodes=100_000, peers=("learner",), strategy=blind)
+    live(agent, lambda: agent.runtime.episodes > 2000)
+    assert max(map(len, agent.reasoner.intentions)) <= 2, "no goal deeper with each attempt"
+    agent.rests = True
+    live(agent, lambda: agent.is_at_rest)
+    assert agent.runtime.episodes < 3000
 
 
 @pytest.mark.parametrize(
