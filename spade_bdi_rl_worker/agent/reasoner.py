@@ -140,7 +140,8 @@ class Reasoner(asr.Agent):
             self.pursue(node.atom.accept(asr.BuildTermVisitor({})))
 
     def time(self) -> float:
-        return time.time()
+        """For those who wait. Somebody may set the clock of the machine meanwhile."""
+        return time.monotonic()
 
     # ---- what happens to the agent -------------------------------------------------------------------------------
 
@@ -384,6 +385,7 @@ class Reasoner(asr.Agent):
                 break
             intentions.rotate(-1)
         else:
+            self.idle_cycles = 0  # who waits does not turn in circles
             return False
         self._count_cycle(purpose)
         instruction = purpose.instr

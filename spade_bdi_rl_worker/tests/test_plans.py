@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -235,6 +236,21 @@ def test_a_plan_that_turns_in_circles_fails(monkeypatch: pytest.MonkeyPatch) -> 
         live(make_agent("!go. +!go <- !!go."))
     with pytest.raises(PlanError, match="without end"):
         live(make_agent("a :- b. b :- a. !go. +!go : a <- .done. +!go <- ?a."))
+
+
+def test_an_agent_that_waits_again_and_again_does_not_turn_in_circles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reasoner, "MOST_IDLE_CYCLES", 40)
+    plans = "waits(0). !go. +!go : waits(100) <- +patient. +!go <- .wait(1); ?waits(N); -+waits(N + 1); !!go."
+    assert "patient" in believed(live(make_agent(plans)))
+
+
+def test_a_clock_that_is_set_changes_no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = make_agent("!go. +!go <- .wait(20); +woke.")
+    live(agent, lambda: agent.next_deadline is not None)
+    late = time.time() - 3600
+    monkeypatch.setattr(time, "time", lambda: late)
+    assert agent.next_deadline is not None and agent.next_deadline < 1
+    assert "woke" in believed(live(agent))
 
 
 def test_a_plan_that_calls_its_own_goal_for_ever_fails(monkeypatch: pytest.MonkeyPatch) -> None:
