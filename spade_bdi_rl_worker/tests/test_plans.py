@@ -238,6 +238,38 @@ def test_a_plan_that_turns_in_circles_fails(monkeypatch: pytest.MonkeyPatch) -> 
         live(make_agent("a :- b. b :- a. !go. +!go : a <- .done. +!go <- ?a."))
 
 
+@pytest.mark.parametrize(
+    ("program", "what"),
+    [
+        ("!go.\n+!go : .range(1000, X) & .range(1000, Y) & X + Y < 0 <- .done.", "2:1: its condition has no end"),
+        ("!go.\n+!go : .range(9e9, X) & X < 0 <- .done.", "2:8: the condition .range(9000000000, X) of +!go cannot"),
+        (
+            "!go.\n+!go <- .findall(X, many(X), L).\nmany(X) :- .range(1000, X) & .range(1000, Y) & Y < 0.",
+            "2:9: it has no end",
+        ),
+        (
+            f"{'a(1). a(2). a(3). ' * 1}!go.\n+!go : {' & '.join(f'a(X{n})' for n in range(14))} & false.",
+            "2:1: its condition",
+        ),
+    ],
+)
+def test_a_formula_without_end_fails(program: str, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reasoner, "MOST_QUESTIONS", 20_000, raising=False)
+    with pytest.raises(PlanError) as failed:
+        live(make_agent(program))
+    assert str(failed.value).startswith(f"mine.asl:{what}")
+
+
+def test_limits_of_goals_that_failed_are_forgotten() -> None:
+    plans = (
+        "!go. +!go <- !outer[within(3)]; +after. +!outer <- !inner[within(50)]. "
+        "+!inner <- while (true) { .run_episode(explore) }. -!outer <- +late."
+    )
+    agent = live(make_agent(plans, episodes=100))
+    assert {"late", "after"} <= believed(agent)
+    assert agent.reasoner._limits == 0, "nothing is to be looked after any more"
+
+
 def test_an_agent_that_waits_again_and_again_does_not_turn_in_circles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reasoner, "MOST_IDLE_CYCLES", 40)
     plans = "waits(0). !go. +!go : waits(100) <- +patient. +!go <- .wait(1); ?waits(N); -+waits(N + 1); !!go."
