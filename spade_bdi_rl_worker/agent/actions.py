@@ -11,7 +11,7 @@ import agentspeak.stdlib
 
 from spade_bdi_rl_worker.agent.learner import LearningAgent
 from spade_bdi_rl_worker.agent.program import ProgramError, parse_event
-from spade_bdi_rl_worker.agent.reasoner import GoalFailedError
+from spade_bdi_rl_worker.agent.reasoner import MOST_QUESTIONS, GoalFailedError
 from spade_bdi_rl_worker.agent.terms import written
 from spade_bdi_rl_worker.learning.runtime import MANNERS, How
 from spade_bdi_rl_worker.learning.strategy import Strategy
@@ -23,18 +23,35 @@ _UNSUITABLE = (".send", ".broadcast", ".dump", ".control_flow", ".unbind_all", "
 says what is wrong in the log alone."""
 
 
+_POSSIBILITIES = (".range", ".member", ".substring")
+"""Of AgentSpeak's own: those with more than one answer, which a condition may go through."""
+
+
 def make_actions() -> Any:
     """All actions. They find the agent that acts by the reasoner's ``body``."""
     actions = asp.Actions()
     for (name, arity), action in agentspeak.stdlib.actions.actions.items():
         if name not in _UNSUITABLE:
-            actions.add(name, arity, action)
+            actions.add(name, arity, _bounded(action) if name in _POSSIBILITIES else action)
     for name, action in agentspeak.stdlib.actions.variadic_actions.items():
         if name not in _UNSUITABLE:
             actions.add(name, None, action)
     for name, arity, action in _OWN:
         actions.add(name, arity, action)
     return actions
+
+
+def _bounded(action: Any) -> Any:
+    """Not for ever: nothing else has a turn meanwhile."""
+
+    def answers(agent: Any, term: Any, intention: Any) -> Iterator[None]:
+        if term.functor == ".range" and _number(term, 0, intention) > MOST_QUESTIONS:
+            raise GoalFailedError(f".range takes numbers up to {MOST_QUESTIONS:,}")
+        for _ in action(agent, term, intention):
+            agent.count_question()
+            yield
+
+    return answers
 
 
 def _body(reasoner: Any) -> LearningAgent:

@@ -125,7 +125,7 @@ class LearningAgent:
             purpose.until - time.monotonic() for stack in self.reasoner.intentions for purpose in stack if purpose.until
         ]
         if (waiting := self.reasoner.shortest_deadline()) is not None:
-            found.append(waiting - time.time())
+            found.append(waiting - self.reasoner.time())
         return max(0.0, min(found)) if found else None
 
     @property

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +27,10 @@ from spade_bdi_rl_worker.agent.terms import as_written, atom, with_source, writt
 
 MOST_IDLE_CYCLES = 200_000
 """Formulas that an agent may execute without acting before it counts as one that turns in circles."""
+MOST_DEEP = 1000
+"""Goals that may wait for each other. Each record of a mind tells of all of them."""
+MOST_QUESTIONS = 2_000_000
+"""Looks at beliefs and possibilities for one formula, some seconds' worth, before it counts as one without end."""
 DEADLINE, WITHIN = "deadline", "within"
 _FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """What expressions and AgentSpeak's own actions raise for values that they do not take."""
@@ -56,6 +60,22 @@ class ConditionError(asp.AslError):
     def __init__(self, what: str, loc: Any) -> None:
         super().__init__(what)
         self.loc = loc
+
+
+class EndlessError(RecursionError):
+    """A condition that could be looked at for ever: like one that refers to itself, but it goes on beside that."""
+
+
+class _Rules(defaultdict[tuple[str, int], list[Any]]):
+    """The interpreter asks for rules each time that it looks at a belief: so that is what is counted."""
+
+    def __init__(self, count: Callable[[], None]) -> None:
+        super().__init__(list)
+        self._count = count
+
+    def __getitem__(self, group: tuple[str, int]) -> list[Any]:
+        self._count()
+        return super().__getitem__(group)
 
 
 class Purpose(asr.Intention):
@@ -103,7 +123,7 @@ class Reasoner(asr.Agent):
     """One agent. ``clock`` gives the number of its episodes, for goals with a limit of them."""
 
     def __init__(self, name: str, clock: Callable[[], int] = lambda: 0) -> None:
-        super().__init__(None, name, beliefs=BeliefBase())
+        super().__init__(None, name, beliefs=BeliefBase(), rules=_Rules(self.count_question))
         self.env = self  # actions of the standard library ask it for the time
         self.agents: dict[str, Any] = {name: self}
         self.choices: dict[Any, Choice] = {}
@@ -119,6 +139,7 @@ class Reasoner(asr.Agent):
         """Whether an episode is under way: what goes wrong in one is no mistake of a plan."""
         self._clock = clock
         self._limits = 0
+        self._questions = 0
 
     # ---- building ------------------------------------------------------------------------------------------------
 
@@ -138,7 +159,8 @@ class Reasoner(asr.Agent):
             self.pursue(node.atom.accept(asr.BuildTermVisitor({})))
 
     def time(self) -> float:
-        return time.time()
+        """For those who wait. Somebody may set the clock of the machine meanwhile."""
+        return time.monotonic()
 
     # ---- what happens to the agent -------------------------------------------------------------------------------
 
@@ -204,6 +226,12 @@ class Reasoner(asr.Agent):
         if not delayed:
             for stack in self.intentions:
                 if stack and stack[-1] is calling_intention:
+                    if len(stack) >= MOST_DEEP:
+                        self._stop_counting(purpose)
+                        what = f"!{written(event)} would be goal {MOST_DEEP + 1:,} of a stack"
+                        raise asp.AslError(
+                            f"{what}: a plan that calls its own goal with ! never comes back; use while or !!"
+                        )
                     stack.append(purpose)
                     return True
         self.intentions.append(deque((purpose,)))
@@ -245,6 +273,13 @@ class Reasoner(asr.Agent):
                 self._end(stack)
 
     # ---- choosing ------------------------------------------------------------------------------------------------
+
+    def count_question(self) -> None:
+        """A belief, a rule or one of several possibilities is looked at. Raises EndlessError."""
+        self._questions += 1
+        if self._questions > MOST_QUESTIONS:
+            self._questions = 0
+            raise EndlessError(f"has no end: {MOST_QUESTIONS:,} beliefs and possibilities were looked at")
 
     def _choose(self, key: Any, event: Any) -> Purpose | None:
         plans = self.plans.get(key)
@@ -288,8 +323,8 @@ class Reasoner(asr.Agent):
                 return self._holds(plan, purpose)
             heads = asp.unify_annotated(plan.head, event, purpose.scope, purpose.stack)
             return any(self._holds(plan, purpose) for _ in heads)
-        except RecursionError:
-            raise PlanError(mistake_at("its condition refers to itself without end", plan.loc)) from None
+        except RecursionError as error:
+            raise PlanError(mistake_at(f"its condition {_without_end(error)}", plan.loc)) from None
 
     def _holds(self, plan: BuiltPlan, purpose: Purpose) -> bool:
         conjuncts = plan.conjuncts
@@ -351,7 +386,7 @@ class Reasoner(asr.Agent):
                 if late or spent:
                     why = "its deadline has passed" if late else "its episodes are used up"
                     while len(stack) > place + 1:
-                        stack.pop()
+                        self._stop_counting(stack.pop())
                     self._fail(stack, f"!{written(purpose.event)} was not reached: {why}", purpose.plan.loc, why)
                     break
 
@@ -376,8 +411,10 @@ class Reasoner(asr.Agent):
                 break
             intentions.rotate(-1)
         else:
+            self.idle_cycles = 0  # who waits does not turn in circles
             return False
         self._count_cycle(purpose)
+        self._questions = 0
         instruction = purpose.instr
         if instruction is None:
             self._succeed(stack, purpose)
@@ -387,8 +424,8 @@ class Reasoner(asr.Agent):
         except NotYetError:
             intentions.rotate(-1)
             return True
-        except RecursionError:
-            raise PlanError(mistake_at("it refers to itself without end", instruction.loc)) from None
+        except RecursionError as error:
+            raise PlanError(mistake_at(f"it {_without_end(error)}", instruction.loc)) from None
         except (asp.AslError, *_FAULTS) as error:
             self._blame(stack, purpose, error)
             return True
@@ -518,6 +555,10 @@ def _own_belief(term: Any, intention: Any) -> Any:
 def place_of(error: asp.AslError) -> Any:
     """Where in a program an error arose, if that is known."""
     return getattr(error, "loc", None)
+
+
+def _without_end(error: RecursionError) -> str:
+    return str(error) if isinstance(error, EndlessError) else "refers to itself without end"
 
 
 def reason_of(error: Exception) -> str:

@@ -15,6 +15,8 @@ from spade_bdi_rl_worker.agent.learner import LearningAgent
 
 NAP_SECONDS = 0.2
 """How long an agent without anything to do sleeps at most before it looks again. A message wakes it."""
+_SHORTEST_NAP = 0.001
+"""Also for a plan that waits for no time at all, again and again."""
 _PERFORMATIVE = "ilf_type"
 
 
@@ -76,7 +78,7 @@ class _SlicedBehaviour(BDIBehaviour):
             await self._take_in(0)
             if not await self.agent.turns.take(self.agent.mind):
                 due = self.agent.mind.next_deadline
-                await self._take_in(NAP_SECONDS if due is None else min(NAP_SECONDS, due))
+                await self._take_in(NAP_SECONDS if due is None else min(NAP_SECONDS, max(due, _SHORTEST_NAP)))
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - SPADE would log it, end the behaviour, and call the agent alive

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -235,6 +236,72 @@ def test_a_plan_that_turns_in_circles_fails(monkeypatch: pytest.MonkeyPatch) -> 
         live(make_agent("!go. +!go <- !!go."))
     with pytest.raises(PlanError, match="without end"):
         live(make_agent("a :- b. b :- a. !go. +!go : a <- .done. +!go <- ?a."))
+
+
+@pytest.mark.parametrize(
+    ("program", "what"),
+    [
+        ("!go.\n+!go : .range(1000, X) & .range(1000, Y) & X + Y < 0 <- .done.", "2:1: its condition has no end"),
+        ("!go.\n+!go : .range(9e9, X) & X < 0 <- .done.", "2:8: the condition .range(9000000000, X) of +!go cannot"),
+        (
+            "!go.\n+!go <- .findall(X, many(X), L).\nmany(X) :- .range(1000, X) & .range(1000, Y) & Y < 0.",
+            "2:9: it has no end",
+        ),
+        (
+            f"{'a(1). a(2). a(3). ' * 1}!go.\n+!go : {' & '.join(f'a(X{n})' for n in range(14))} & false.",
+            "2:1: its condition",
+        ),
+    ],
+)
+def test_a_formula_without_end_fails(program: str, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reasoner, "MOST_QUESTIONS", 20_000, raising=False)
+    with pytest.raises(PlanError) as failed:
+        live(make_agent(program))
+    assert str(failed.value).startswith(f"mine.asl:{what}")
+
+
+def test_limits_of_goals_that_failed_are_forgotten() -> None:
+    plans = (
+        "!go. +!go <- !outer[within(3)]; +after. +!outer <- !inner[within(50)]. "
+        "+!inner <- while (true) { .run_episode(explore) }. -!outer <- +late."
+    )
+    agent = live(make_agent(plans, episodes=100))
+    assert {"late", "after"} <= believed(agent)
+    assert agent.reasoner._limits == 0, "nothing is to be looked after any more"
+
+
+def test_an_agent_that_waits_again_and_again_does_not_turn_in_circles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reasoner, "MOST_IDLE_CYCLES", 40)
+    plans = "waits(0). !go. +!go : waits(100) <- +patient. +!go <- .wait(1); ?waits(N); -+waits(N + 1); !!go."
+    assert "patient" in believed(live(make_agent(plans)))
+
+
+def test_a_clock_that_is_set_changes_no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = make_agent("!go. +!go <- .wait(20); +woke.")
+    live(agent, lambda: agent.next_deadline is not None)
+    late = time.time() - 3600
+    monkeypatch.setattr(time, "time", lambda: late)
+    assert agent.next_deadline is not None and agent.next_deadline < 1
+    assert "woke" in believed(live(agent))
+
+
+def test_a_plan_that_calls_its_own_goal_for_ever_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = live(make_agent("!down(900). +!down(0) <- +bottom. +!down(N) <- !down(N - 1); +back(N)."))
+    assert {"bottom", "back(900)"} <= believed(agent), "deep is allowed"
+    monkeypatch.setattr(reasoner, "MOST_DEEP", 50, raising=False)
+    with pytest.raises(PlanError, match=r"mine\.asl:2:32: !go would be goal 51 of a stack: .* use while or !!"):
+        live(make_agent("!go.\n+!go <- .run_episode(explore); !go.", episodes=500))
+
+
+@pytest.mark.parametrize("plans", ["learner", "careful", "scout", "partner"])
+def test_shipped_plans_come_to_rest_also_where_nothing_can_be_learned(plans: str) -> None:
+    blind = Strategy(alpha=0.0, alpha_end=0.0)
+    agent = make_agent(plans, episodes=100_000, peers=("learner",), strategy=blind)
+    live(agent, lambda: agent.runtime.episodes > 2000)
+    assert max(map(len, agent.reasoner.intentions)) <= 2, "no goal deeper with each attempt"
+    agent.rests = True
+    live(agent, lambda: agent.is_at_rest)
+    assert agent.runtime.episodes < 3000
 
 
 @pytest.mark.parametrize(
