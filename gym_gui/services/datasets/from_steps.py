@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 INSTALL = "python -m mosaic_worker.extras --set datasets"
 _KINDS = ("actor", "agent", "episode")
+_NUMBER = re.compile(r"[0-9]{1,18}")
+"""Of an episode. What counts as a digit elsewhere, or has more than 63 bits, numbers none."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Only:
         kind, equals, value = text.partition("=")
         if not equals or kind not in _KINDS:
             raise DatasetsError(f"--only takes {' or '.join(f'{one}=NAME' for one in _KINDS)}, got {text[:60]!r}")
-        if kind == "episode" and not value.isdigit():
+        if kind == "episode" and not _NUMBER.fullmatch(value):
             raise DatasetsError(f"--only episode= takes the number of an episode, got {value[:60]!r}")
         return cls(kind, value)
 
@@ -95,7 +98,9 @@ def make(
             (draft / MANIFEST).write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         raise DatasetsError(f"{folder} cannot be written: {error.strerror or error}") from error
-    return DatasetRegistry(paths).find(name)
+    made = DatasetRegistry(paths).find(name)
+    made.require_readable()
+    return made
 
 
 def _written(source: StepSource, path: Path, only: Only | None, progress: Callable[[int, int], None]) -> dict[str, Any]:
