@@ -2,6 +2,8 @@
 
 A copy is needed until its session has played it again. Named after the run and the episode it was made of, so that it
 goes when that run is removed for good, or the session's; one that an unfinished session still needs stays until then.
+How far the run had recorded is part of the name: a copy never changes, because sessions may be reading it, and an
+episode that went on since has another one.
 """
 
 from __future__ import annotations
@@ -16,11 +18,17 @@ from mosaic_protocol.paths import MosaicPaths
 
 RECORDING, EPISODE, STEP = "from_recording", "from_episode", "from_step"
 """Parameters of a session that begins at a step of a recorded episode."""
-_COPY = re.compile(r"[0-9a-z]+-\d+")
+_COPY = re.compile(r"[0-9a-z]+-\d+(-\d+)?|\.[0-9a-z]+-\d+\.[\d-]+\.draft")
+"""Earlier versions named them without a step; a draft was left by a process that was killed."""
 
 
-def copy_for(paths: MosaicPaths, run_id: str, episode: int) -> Path:
-    """Where the copy of a run's episode goes."""
+def copy_for(paths: MosaicPaths, run_id: str, episode: int, steps: int) -> Path:
+    """Where the copy of a run's episode goes, made when the run had so many steps."""
+    return paths.beginnings / f"{run_id.lower()}-{episode}-{steps}"
+
+
+def copies_of(paths: MosaicPaths, run_id: str, episode: int) -> Path:
+    """What the drafts of such copies are named after."""
     return paths.beginnings / f"{run_id.lower()}-{episode}"
 
 
@@ -29,10 +37,14 @@ def removed_with(paths: MosaicPaths, run_id: str, config_json: str, unfinished: 
     ``unfinished`` are the configs of runs that may still read theirs."""
     if not paths.beginnings.is_dir() or paths.beginnings.is_symlink():
         return []
-    its_own = [path for path in paths.beginnings.iterdir() if path.name.rpartition("-")[0] == run_id.lower()]
+    its_own = [path for path in paths.beginnings.iterdir() if _run_of(path) == run_id.lower()]
     found = dict.fromkeys(path for path in (*its_own, *_begun_with(paths, config_json)) if _COPY.fullmatch(path.name))
     needed = {path for config in unfinished for path in _begun_with(paths, config)}
     return [path for path in found if path not in needed and (path.exists() or path.is_symlink())]
+
+
+def _run_of(copy: Path) -> str:
+    return copy.name.removeprefix(".").partition("-")[0]
 
 
 def _begun_with(paths: MosaicPaths, config_json: str) -> list[Path]:

@@ -97,6 +97,7 @@ def make(
             text = json.dumps({"v": MANIFEST_VERSION, **manifest}, indent=1)
             (draft / MANIFEST).write_text(text + "\n", encoding="utf-8")
     except OSError as error:
+        DatasetRegistry(paths).new_folder(name)  # another process may have made one of this name meanwhile
         raise DatasetsError(f"{folder} cannot be written: {error.strerror or error}") from error
     made = DatasetRegistry(paths).find(name)
     made.require_readable()

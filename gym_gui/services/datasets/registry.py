@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from gym_gui.services.datasets.errors import DatasetsError, UnknownDatasetError
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.regular_files import open_regular, read_regular
 from mosaic_protocol.suggest import did_you_mean
-from mosaic_protocol.whole_files import draft_of, remove_left_drafts, sync
+from mosaic_protocol.whole_files import drafted_folder, settle
 
 DATA, MANIFEST = "data.hdf5", "manifest.json"
 MANIFEST_VERSION = 1
@@ -114,18 +113,9 @@ class DatasetRegistry:
 def staged(folder: Path) -> Iterator[Path]:
     """A folder to fill; at the end it is written through to the disk and takes its place in one step. After an error
     nothing is left of it. Raises OSError."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    remove_left_drafts(folder)
-    draft = draft_of(folder)
-    draft.mkdir()
-    try:
+    with drafted_folder(folder) as draft:
         yield draft
-        for path in (*(path for path in draft.rglob("*") if path.is_file()), draft):
-            sync(path)
-        draft.rename(folder)
-        sync(folder.parent)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        settle(draft, folder)
 
 
 def file_sha256(file: Path) -> str:
