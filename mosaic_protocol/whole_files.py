@@ -50,8 +50,8 @@ def drafted(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def drafted_folder(path: Path) -> Iterator[Path]:
-    """A draft to fill; :func:`settle` gives it its place, and at the end nothing else is left of it. Removes what killed
-    writers of ``path`` left. Raises OSError."""
+    """A draft to fill; :func:`settle` gives it its place, and at the end nothing else is left of it. Removes what
+    killed writers of ``path`` left. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_left_drafts(path)
     draft = draft_of(path)

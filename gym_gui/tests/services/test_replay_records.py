@@ -193,7 +193,7 @@ def test_a_copy_that_cannot_be_made_leaves_the_one_that_a_session_reads(folder: 
         yield from own.chunks(episode)
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with pytest.raises(TakeOverError, match="episode 1 cannot be copied to .*: No space left on device"):
+    with pytest.raises(TakeOverError, match=r"episode 1 cannot be copied to .*: No space left on device"):
         taken_over(recorded_steps.StepSource(own.name, own.about, on_a_full_disk), paths, 1, 1)
     assert list(paths.beginnings.iterdir()) == [kept]
     assert [len(one) for one in read_episodes(Recording.at(kept).chunks(1), 1)] == [2]
