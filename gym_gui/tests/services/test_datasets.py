@@ -133,6 +133,20 @@ def test_episodes_of_another_form_are_left_out_and_counted(paths: MosaicPaths, t
     assert entry.manifest["left_out"] == {"observation changes its form within the episode": 1}
 
 
+def test_names_that_hdf5_takes_for_paths_leave_their_episode_out(paths: MosaicPaths, tmp_path: Path) -> None:
+    def renamed(step: dict[str, Any]) -> None:
+        step["observation"] = {"a": 1.0, "a/b": 2.0}
+        if "final_observation" in step:
+            step["final_observation"] = {"a": 1.0, "a/b": 2.0}
+
+    recording = record(tmp_path / "recording", "CartPole-v1", seeds=(1, 2))
+    changes = dict.fromkeys(episode(recording, 0).numbers.tolist(), renamed)
+    recording = record(tmp_path / "renamed", "CartPole-v1", seeds=(1, 2), changes=changes)
+    entry = make(of_folder(recording.folder), "poles", paths)
+    assert entry.manifest["episodes"] == 1 and entry.integrity() == ""
+    assert "HDF5 cannot hold it" in next(iter(entry.manifest["left_out"]))
+
+
 def test_after_an_error_nothing_is_left(paths: MosaicPaths, tmp_path: Path) -> None:
     folder = tmp_path / "place" / "set"
     with suppress(ZeroDivisionError), staged(folder) as draft:
