@@ -289,9 +289,8 @@ class OutboxReader:
         block = os.pread(self._file.fileno(), size, self._offset)
         while b"\n" not in block and len(block) == size:
             if size > MAX_RECORD_BYTES:
-                raise IrregularFileError(
-                    errno.EFBIG, f"it holds a line of more than {size} bytes", str(self._file.name)
-                )
+                segment = _segment_path(self.directory, self.stream, self._file_first)
+                raise IrregularFileError(errno.EFBIG, f"it holds a line of more than {size} bytes", str(segment))
             size *= 2
             block = os.pread(self._file.fileno(), size, self._offset)
         whole = block.rfind(b"\n") + 1

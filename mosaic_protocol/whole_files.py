@@ -48,6 +48,29 @@ def drafted(path: Path) -> Iterator[Path]:
             draft.unlink(missing_ok=True)
 
 
+@contextmanager
+def drafted_folder(path: Path) -> Iterator[Path]:
+    """A draft to fill; :func:`settle` gives it its place, and at the end nothing else is left of it. Removes what
+    killed writers of ``path`` left. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_left_drafts(path)
+    draft = draft_of(path)
+    draft.mkdir()
+    try:
+        yield draft
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def settle(draft: Path, folder: Path) -> None:
+    """Write a filled draft through to the disk and give it its place in one step. Raises OSError, also where the place
+    is taken."""
+    for path in (*(path for path in draft.rglob("*") if path.is_file()), draft):
+        sync(path)
+    draft.rename(folder)
+    sync(folder.parent)
+
+
 def sync(path: Path) -> None:
     """Write a file or a folder through to the disk. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -86,6 +86,9 @@ def translated(error: Exception) -> CliError | None:
     from gym_gui.services.checkpoints import CheckpointsError, UnknownCheckpointError
     from gym_gui.services.datasets import DatasetsError, UnknownDatasetError
     from gym_gui.services.worker_tools import ToolError, ToolRefusedError
+    from mosaic_protocol.events import RecordError
+    from mosaic_protocol.steps.chunk import ChunkError
+    from mosaic_protocol.steps.recordings import RecordingError
 
     match error:
         case CliError():
@@ -100,7 +103,7 @@ def translated(error: Exception) -> CliError | None:
             return CliError(str(error), ExitCode.REFUSED, excerpt=list(excerpt))
         case RefusedError() | CheckpointsError() | DatasetsError() | ToolRefusedError():
             return CliError(str(error), ExitCode.REFUSED)
-        case ToolError():
+        case ToolError() | RecordingError() | ChunkError() | RecordError():
             return CliError(str(error), ExitCode.FAILED)
         case TrainerError():
             return _translated_call(error, getattr(error, "status", ""))

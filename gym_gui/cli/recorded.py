@@ -15,21 +15,15 @@ if TYPE_CHECKING:
 
 @contextmanager
 def step_source(session: CliSession, word: str) -> Iterator[StepSource]:
-    """The recorded steps that a word means. A folder needs no daemon. Steps that are damaged end in a sentence."""
+    """The recorded steps that a word means. A folder needs no daemon."""
     from gym_gui.services import recorded_steps
-    from mosaic_protocol.events import RecordError
-    from mosaic_protocol.steps.chunk import ChunkError
-    from mosaic_protocol.steps.recordings import RecordingError
 
-    try:
-        folder = recorded_steps.folder_meant(word)
-        if folder is not None:
-            yield recorded_steps.of_folder(folder)
-            return
-        with session.client() as client:
-            yield recorded_steps.of_run(client, client.run(run_id_for(client, word)))
-    except (RecordingError, ChunkError, RecordError) as error:
-        raise CliError(str(error), ExitCode.FAILED) from error
+    folder = recorded_steps.folder_meant(word)
+    if folder is not None:
+        yield recorded_steps.of_folder(folder)
+        return
+    with session.client() as client:
+        yield recorded_steps.of_run(client, client.run(run_id_for(client, word)))
 
 
 def require_episode(source: StepSource, episode: int) -> None:

@@ -3,7 +3,8 @@
 A session begins in the middle of an episode, and is given that one; a run that learns from what somebody played is
 given all of it. A copy is needed until its run has read it. Named after the run that it was made of, so that it goes
 when that run is removed for good, or the one that began with it; one that an unfinished run still needs stays until
-then.
+then. How far the run had recorded is part of the name: a copy never changes, because others may be reading it, and what
+went on since has another one.
 """
 
 from __future__ import annotations
@@ -18,16 +19,22 @@ from mosaic_protocol.paths import MosaicPaths
 
 RECORDING, EPISODE, STEP = "from_recording", "from_episode", "from_step"
 """Parameters of a session that begins at a step of a recorded episode."""
-_COPY = re.compile(r"([0-9a-z]+)-(?:all-)?\d+")
+_COPY = re.compile(r"\.?([0-9a-z]+)-(?:all-)?\d+(?:-\d+)?(?:\.[\d-]+\.draft)?")
+"""Earlier versions named them without a step; a draft was left by a process that was killed."""
 
 
-def copy_for(paths: MosaicPaths, run_id: str, episode: int) -> Path:
-    """Where the copy of a run's episode goes."""
+def copy_for(paths: MosaicPaths, run_id: str, episode: int, steps: int) -> Path:
+    """Where the copy of a run's episode goes, made when the run had so many steps."""
+    return paths.beginnings / f"{run_id.lower()}-{episode}-{steps}"
+
+
+def copies_of(paths: MosaicPaths, run_id: str, episode: int) -> Path:
+    """What the drafts of such copies are named after."""
     return paths.beginnings / f"{run_id.lower()}-{episode}"
 
 
 def copy_of_all(paths: MosaicPaths, run_id: str, steps: int) -> Path:
-    """Where the copy of all steps of a run goes. More of them are another copy, so none changes under a reader."""
+    """Where the copy of all steps of a run goes."""
     return paths.beginnings / f"{run_id.lower()}-all-{steps}"
 
 

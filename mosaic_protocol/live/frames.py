@@ -70,7 +70,8 @@ def is_place_of_pictures(path: Path) -> bool:
 
 
 class FrameWriter:
-    """The session's side. Belongs to one thread."""
+    """The session's side. Belongs to one thread, and to the process that made it: a game may fork, and what its child
+    does on the way out is not the session's end."""
 
     def __init__(self, frame_bytes: int, place: Path | None = None) -> None:
         """Room for pictures of at most so many bytes. Removes what killed sessions left. Raises FramesError."""
@@ -86,10 +87,12 @@ class FrameWriter:
         self._words = self._memory.cast("Q")
         self._words[_SLOTS_AT], self._words[_BYTES_AT] = SLOTS, self._stride
         self._words[_MAGIC_AT] = _MAGIC
-        self._number = 0
+        self._number, self._owner = 0, os.getpid()
 
     def put(self, width: int, height: int, pixels: bytes | memoryview) -> int:
-        """Show a picture; its number. Raises FramesError for one that has no room."""
+        """Show a picture; its number. Raises FramesError for one that has no room, and in a fork of the session."""
+        if os.getpid() != self._owner:
+            raise FramesError("these are the pictures of another process")
         view = memoryview(pixels).cast("B")
         if len(view) != width * height * 3 or len(view) > self.frame_bytes:
             raise FramesError(f"a picture of {width}x{height} has no room in {self.frame_bytes:,} bytes")
@@ -107,8 +110,9 @@ class FrameWriter:
         """Remove the file; readers keep what they have mapped. May be called more than once."""
         if self._descriptor < 0:
             return
-        with suppress(OSError):
-            self.path.unlink()
+        if os.getpid() == self._owner:
+            with suppress(OSError):
+                self.path.unlink()
         self._words.release()
         self._memory.release()
         self._map.close()

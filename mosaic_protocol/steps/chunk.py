@@ -49,6 +49,11 @@ _LEVEL = 1
 T = TypeVar("T")
 
 
+NOT_AS_SAID = (TypeError, ValueError, LookupError)
+"""What putting steps together raises where columns or entries of the heap are not what their names say: a checksum is
+right for any content."""
+
+
 class ChunkError(ValueError):
     """A chunk that is damaged, or that this version cannot read."""
 
@@ -135,8 +140,12 @@ def check_schema(schema: StepSchema) -> None:
         raise ChunkError(f"steps of schema version {schema.v}, newer than {SCHEMA_VERSION}: update MOSAIC")
     if unknown := [column.dtype for column in schema.columns if not has_column(column.dtype)]:
         raise ChunkError(f"columns of an unknown type: {', '.join(unknown[:3])}")
-    if schema.columns[: len(FIXED_COLUMNS)] != FIXED_COLUMNS or any(
-        size < 0 for column in schema.columns for size in column.shape
+    names = {column.path for column in schema.columns}
+    if (
+        schema.columns[: len(FIXED_COLUMNS)] != FIXED_COLUMNS
+        or any(size < 0 for column in schema.columns for size in column.shape)
+        or () in names
+        or len(names) < len(schema.columns)
     ):
         raise ChunkError("a chunk whose columns are not those of steps")
 
@@ -167,6 +176,11 @@ def _unpacked(body: bytes, size: int) -> bytes:
     if raw is None or len(raw) != size:
         raise ChunkError(f"a body of {told if raw is None else len(raw):,} bytes where {size:,} were announced")
     return raw
+
+
+def not_as_said(error: Exception) -> ChunkError:
+    """For one of :data:`NOT_AS_SAID`."""
+    return error if isinstance(error, ChunkError) else ChunkError(f"steps of a chunk cannot be put together: {error}")
 
 
 class OpenedChunk:
@@ -209,8 +223,8 @@ class OpenedChunk:
         the rest of their step does."""
         try:
             yield from self._steps(observations)
-        except (TypeError, LookupError) as error:  # a heap whose entries are not what their keys say
-            raise ChunkError(f"a step of a chunk cannot be put together: {error}") from error
+        except NOT_AS_SAID as error:
+            raise not_as_said(error) from error
 
     def _steps(self, observations: bool) -> Iterator[TrainingStep]:
         once: dict[int, dict[str, Any]] = {}
@@ -238,7 +252,7 @@ class OpenedChunk:
                 truncated=bool(flags & TRUNCATED),
                 value=value if flags & HAS_VALUE else None,
                 final_observation=None if final is None else join([(tuple(path), part) for path, part in final]),
-                info=beside.get(EXTRAS, {}),
+                info=told if isinstance(told := beside.get(EXTRAS), dict) else {},
             )
 
     def _values(self, name: str) -> Iterator[Any]:

@@ -181,7 +181,7 @@ def read_left(path: Path) -> LeftChunk | None:
     except FileNotFoundError:
         return None
     except IrregularFileError as error:
-        raise chunks.ChunkError(str(error)) from error
+        raise chunks.ChunkError(f"{path} cannot be read: {error.strerror}") from error
     layout = _layout_of(path, data)
     words = memoryview(data)[:_SCHEMA_AT].cast("Q")
     start = _PLACES[bool(words[_COUNT_WORD] & _SECOND_PLACE)]

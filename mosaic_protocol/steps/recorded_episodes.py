@@ -192,7 +192,9 @@ class RecordedEpisode:
         for place, row in enumerate(rows):
             for entry in beside.get(int(row), ()):
                 if entry.key == chunks.LEAF:
-                    part.beside.setdefault(place, {})[tuple(entry.value[0])] = entry.value[1]
+                    path, value = entry.value
+                    if path[0] in (chunks.OBSERVATION, chunks.ACTION):
+                        part.beside.setdefault(place, {})[tuple(path)] = value
                 elif entry.key == chunks.EXTRAS and isinstance(entry.value, dict):
                     told = {name: value for name, value in entry.value.items() if name != chunks.UNDONE}
                     self.extras |= {len(self) + place: told} if told else {}
@@ -233,28 +235,42 @@ def read_episodes(records: Iterable[StepChunk], only: int | None = None) -> Iter
     for record in records:
         after_hole = record.first_step if record.first_step != next_step >= 0 else after_hole
         next_step = record.first_step + record.count
-        opened = OpenedChunk(record)
-        beside: dict[int, list[HeapEntry]] = {}
-        for entry in opened.entries:
-            beside.setdefault(entry.row, []).append(entry)
-        episodes = _array(opened, (chunks.EPISODE,))
-        for number in sorted(set(episodes.tolist())):
-            if only in (None, number):
-                episode = found.setdefault(number, RecordedEpisode(number))
-                episode.add(opened, np.flatnonzero(episodes == number), beside, after_hole)
-        for number, entry in _marks(opened.entries):
-            if entry.key == chunks.BEGIN:
-                yield from (found.pop(past) for past in ended.pop(str(entry.value[1]), ()))
-            if number not in found:
-                continue
-            if entry.key == chunks.BEGIN:
-                found[number].begin(entry)
-                continue
-            if (end := _ended(entry)).outcome not in ENDINGS:  # noted with the first step of the next episode
-                found[number].end(end)
-            over = ended.setdefault(found[number].agent_id, [])
-            over += [number] if number not in over else []
+        try:
+            over = list(_sorted_in(OpenedChunk(record), only, found, ended, after_hole))
+        except chunks.NOT_AS_SAID as error:
+            raise chunks.not_as_said(error) from error
+        yield from over
     yield from found.values()
+
+
+def _sorted_in(
+    opened: OpenedChunk,
+    only: int | None,
+    found: dict[int, RecordedEpisode],
+    ended: dict[str, list[int]],
+    after_hole: int,
+) -> Iterator[RecordedEpisode]:
+    """Add the steps of a chunk to their episodes; those that are over for good, which leave ``found``."""
+    beside: dict[int, list[HeapEntry]] = {}
+    for entry in opened.entries:
+        beside.setdefault(entry.row, []).append(entry)
+    episodes = _array(opened, (chunks.EPISODE,))
+    for number in sorted(set(episodes.tolist())):
+        if only in (None, number):
+            episode = found.setdefault(number, RecordedEpisode(number))
+            episode.add(opened, np.flatnonzero(episodes == number), beside, after_hole)
+    for number, entry in _marks(opened.entries):
+        if entry.key == chunks.BEGIN:
+            yield from (found.pop(past) for past in ended.pop(str(entry.value[1]), ()))
+        if number not in found:
+            continue
+        if entry.key == chunks.BEGIN:
+            found[number].begin(entry)
+            continue
+        if (end := _ended(entry)).outcome not in ENDINGS:  # noted with the first step of the next episode
+            found[number].end(end)
+        over = ended.setdefault(found[number].agent_id, [])
+        over += [number] if number not in over else []
 
 
 def _undone(entries: Iterable[HeapEntry]) -> int:

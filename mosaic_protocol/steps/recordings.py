@@ -39,7 +39,7 @@ class RecordingError(ValueError):
 
 @dataclass(frozen=True)
 class Recording:
-    """A folder of recorded steps. Raises :class:`RecordingError`, and OSError where the disk does."""
+    """A folder of recorded steps. Reading raises :class:`RecordingError`, writing OSError where the disk does."""
 
     folder: Path
     about: Mapping[str, Any]
@@ -52,6 +52,8 @@ class Recording:
             raise RecordingError(f"{folder / DESCRIPTION} cannot be read: it is not JSON") from error
         except FileNotFoundError:
             raise RecordingError(f"{folder} holds no recording: it has no {DESCRIPTION}") from None
+        except OSError as error:
+            raise _unreadable(folder, error) from error
         if not isinstance(about, dict) or not isinstance(about.get("v"), int):
             raise RecordingError(f"{folder / DESCRIPTION} does not describe a recording")
         if about["v"] > VERSION:
@@ -79,7 +81,14 @@ class Recording:
 
     def chunks(self, episode: int | None = None) -> Iterator[events.StepChunk]:
         """The chunks in order, those with steps of one episode alone if its number is given. What a process that was
-        killed left in its open chunk comes last."""
+        killed left in its open chunk comes last. Raises :class:`RecordingError`, and for damaged records
+        :class:`~mosaic_protocol.steps.chunk.ChunkError` or :class:`~mosaic_protocol.events.RecordError`."""
+        try:
+            yield from self._chunks(episode)
+        except OSError as error:
+            raise _unreadable(self.folder, error) from error
+
+    def _chunks(self, episode: int | None) -> Iterator[events.StepChunk]:
         reader = OutboxReader(self.folder, STREAM, after_seq=oldest_seq(self.folder, STREAM) - 1)
         try:
             while lines := reader.read(_AT_ONCE):
@@ -102,6 +111,10 @@ class Recording:
                 found.pop(number, None)
             found |= {ended.episode: ended.summary(record.t) for ended in record.episodes}
         return list(found.values())
+
+
+def _unreadable(folder: Path, error: OSError) -> RecordingError:
+    return RecordingError(f"{error.filename or folder} cannot be read: {error.strerror or error}")
 
 
 def is_recording(folder: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,8 +15,8 @@ import numpy as np
 
 
 class FaultyGame(gym.Env[Any, Any]):
-    """``fault`` is raise, hang, exit or segfault, ``place`` the method, ``at`` the step at which it happens. How many
-    steps were finished stands in the file ``counter``."""
+    """``fault`` is raise, hang, exit, segfault or fork (a child that leaves in good order), ``place`` the method, ``at``
+    the step at which it happens. How many steps were finished stands in the file ``counter``."""
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 50}
 
@@ -72,6 +73,10 @@ class FaultyGame(gym.Env[Any, Any]):
                 time.sleep(0.1)
         if self._fault == "exit":
             os._exit(3)
+        if self._fault == "fork":
+            if not (child := os.fork()):
+                sys.exit(0)
+            os.waitpid(child, 0)
         if self._fault == "segfault":
             signal.raise_signal(signal.SIGSEGV)
 

@@ -87,6 +87,7 @@ def show(session: CliSession, name: str, as_json: bool) -> int:
 
 def _tell(entry: DatasetEntry, problem: str) -> None:
     told, source = entry.manifest, entry.manifest["source"]
+    played = source.get("checkpoint")
     mean, least, most = (_number(told["returns"].get(name)) for name in ("mean", "min", "max"))
     facts = [
         ("environment", str(told.get("env_id") or fmt.MISSING)),
@@ -94,7 +95,7 @@ def _tell(entry: DatasetEntry, problem: str) -> None:
         ("return", f"mean {mean}, {least} to {most}"),
         ("actors", _actors(told)),
         *((word, str(source[key])) for key, word in _SOURCE_WORDS if source.get(key)),
-        *([("checkpoint", str(source["checkpoint"]["path"]))] if "path" in (source.get("checkpoint") or ()) else []),
+        *([("checkpoint", str(played["path"]))] if isinstance(played, dict) and "path" in played else []),
         ("left out", _left_out(told) or "none"),
         ("spaces", _spaces(told)),
         ("sha256", f"{told['sha256']}, {problem or 'matches'}"),

@@ -127,7 +127,7 @@ def _headline(result: dict[str, Any]) -> str:
     actors = ", ".join(
         f"{fmt.one_line(actor or 'nobody named')} {count:,}" for actor, count in result["actors"].items()
     )
-    ended = result["outcome"] or "not ended"
+    ended = fmt.one_line(result["outcome"]) or "not ended"
     about = f"episode {result['episode']} of {fmt.one_line(str(result['env_id']))}, seed {result['seed']}"
     return f"{about}: {fmt.counted(result['length'], 'step')} ({actors}), return {total}, {ended}"
 

@@ -127,13 +127,10 @@ def episodes(session: CliSession, run: str, tail: int | None, follow: bool, as_c
 def _folder(word: str) -> Recording | None:
     """The recording that is named by its folder."""
     from gym_gui.services.recorded_steps import folder_meant
-    from mosaic_protocol.steps.recordings import Recording, RecordingError
+    from mosaic_protocol.steps.recordings import Recording
 
     folder = folder_meant(word)
-    try:
-        return Recording.at(folder) if folder is not None else None
-    except RecordingError as error:
-        raise CliError(str(error), ExitCode.FAILED) from error
+    return Recording.at(folder) if folder is not None else None
 
 
 def _steps_in(recording: Recording, episode: int | None, first: int) -> Iterator[TrainingStep]:
@@ -290,7 +287,8 @@ def _episode_line(episode: EpisodeSummary) -> str:
     total = fmt.MISSING if episode.total_reward is None else fmt.quantity(episode.total_reward)
     agent = f"  {fmt.one_line(episode.agent_id)}" if episode.agent_id else ""
     seed = "" if episode.seed is None else f"  seed {episode.seed}"
-    return f"episode {episode.episode:<6} {_steps(episode.length)}  return {total:>10}  {episode.outcome}{agent}{seed}"
+    outcome = fmt.one_line(episode.outcome)
+    return f"episode {episode.episode:<6} {_steps(episode.length)}  return {total:>10}  {outcome}{agent}{seed}"
 
 
 def _steps(count: int) -> str:

@@ -15,6 +15,7 @@ import h5py
 import numpy as np
 
 from gym_gui.services.datasets.data_spaces import SeenValues
+from gym_gui.services.datasets.patient_file import PatientFile
 from mosaic_protocol.steps.chunk import ACTION, OBSERVATION
 from mosaic_protocol.steps.columns import Path as LeafPath
 from mosaic_protocol.steps.recorded_episodes import FormError, RecordedEpisode
@@ -24,10 +25,11 @@ _LARGE = 4096
 
 
 class EpisodeFile:
-    """A file that episodes are added to. Close it."""
+    """A file that episodes are added to. Close it, which raises OSError like everything here where the disk does."""
 
     def __init__(self, path: Path) -> None:
-        self._file = h5py.File(path, "w")
+        self._disk = PatientFile(path)
+        self._file = h5py.File(self._disk, "w")
         self.episodes = self.steps = 0
         self.returns: list[float] = []
         self.actors: dict[str, int] = {}
@@ -40,15 +42,14 @@ class EpisodeFile:
             raise FormError("observations or actions were not recorded")
         self.observations.require(observations, OBSERVATION)
         self.actions.require(actions, ACTION)
-        group = self._file.create_group(f"episode_{self.episodes}")
-        group.attrs.update(_attributes(episode, self.episodes))
-        _write(group, "observations", observations)
-        _write(group, "actions", actions)
+        name = f"episode_{self.episodes}"
+        try:
+            self._write(self._file.create_group(name), episode, observations, actions)
+        except (ValueError, TypeError) as error:  # names that HDF5 takes for paths, texts with a NUL
+            del self._file[name]
+            raise FormError(f"HDF5 cannot hold it ({error})") from error
+        self._disk.require_space()
         rewards = episode.rewards
-        plain = {"rewards": rewards, "terminations": episode.terminated, "truncations": episode.truncated}
-        for name, values in plain.items():
-            group.create_dataset(name, data=values)
-        _write_infos(group.create_group("infos"), episode)
         self.observations.add(observations)
         self.actions.add(actions)
         self.episodes += 1
@@ -57,8 +58,27 @@ class EpisodeFile:
         for actor in episode.actors:
             self.actors[actor] = self.actors.get(actor, 0) + 1
 
+    def _write(
+        self,
+        group: h5py.Group,
+        episode: RecordedEpisode,
+        observations: dict[LeafPath, Any],
+        actions: dict[LeafPath, Any],
+    ) -> None:
+        group.attrs.update(_attributes(episode, self.episodes))
+        _write(group, "observations", observations)
+        _write(group, "actions", actions)
+        flags = {"terminations": episode.terminated, "truncations": episode.truncated}
+        for name, values in {"rewards": episode.rewards, **flags}.items():
+            group.create_dataset(name, data=values)
+        _write_infos(group.create_group("infos"), episode)
+
     def close(self) -> None:
         self._file.close()
+        try:
+            self._disk.require_space()
+        finally:
+            self._disk.close()
 
 
 def _with_final(episode: RecordedEpisode) -> dict[LeafPath, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 INSTALL = "python -m mosaic_worker.extras --set datasets"
 _KINDS = ("actor", "agent", "episode")
+_NUMBER = re.compile(r"[0-9]{1,18}")
+"""Of an episode. What counts as a digit elsewhere, or has more than 63 bits, numbers none."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class Only:
         kind, equals, value = text.partition("=")
         if not equals or kind not in _KINDS:
             raise DatasetsError(f"--only takes {' or '.join(f'{one}=NAME' for one in _KINDS)}, got {text[:60]!r}")
-        if kind == "episode" and not value.isdigit():
+        if kind == "episode" and not _NUMBER.fullmatch(value):
             raise DatasetsError(f"--only episode= takes the number of an episode, got {value[:60]!r}")
         return cls(kind, value)
 
@@ -92,8 +95,11 @@ def make(
             text = json.dumps({"v": MANIFEST_VERSION, **manifest}, indent=1)
             (draft / MANIFEST).write_text(text + "\n", encoding="utf-8")
     except OSError as error:
+        DatasetRegistry(paths).new_folder(name)  # another process may have made one of this name meanwhile
         raise DatasetsError(f"{folder} cannot be written: {error.strerror or error}") from error
-    return DatasetRegistry(paths).find(name)
+    made = DatasetRegistry(paths).find(name)
+    made.require_readable()
+    return made
 
 
 def _written(source: StepSource, path: Path, only: Only | None, progress: Callable[[int, int], None]) -> dict[str, Any]:

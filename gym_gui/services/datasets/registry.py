@@ -8,37 +8,47 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
 
 from gym_gui.services.datasets.errors import DatasetsError, UnknownDatasetError
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.regular_files import open_regular, read_regular
 from mosaic_protocol.suggest import did_you_mean
-from mosaic_protocol.whole_files import draft_of, remove_left_drafts, sync
+from mosaic_protocol.whole_files import drafted_folder, settle
 
 DATA, MANIFEST = "data.hdf5", "manifest.json"
 MANIFEST_VERSION = 1
 _MOST_MANIFEST_BYTES = 64 * 2**20
 _BLOCK = 2**20
-_FIELDS: dict[str, type | tuple[type, ...]] = {
-    "episodes": int,
-    "steps": int,
-    "bytes": int,
-    "created_at": (int, float),
-    "returns": dict,
-    "actors": dict,
-    "left_out": dict,
-    "source": dict,
-    "sha256": str,
-    "observation_space": str,
-    "action_space": str,
-}
-"""What readers of a manifest rely on."""
+_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_LAST_MOMENT = 253_402_300_799
+"""Of the year 9999, which is the last that Python can write."""
+
+
+class _Relied(msgspec.Struct):
+    """What readers of a manifest rely on."""
+
+    episodes: _Count
+    steps: _Count
+    bytes: _Count
+    created_at: Annotated[float, msgspec.Meta(ge=0, le=_LAST_MOMENT - 86_400)]
+    returns: dict[str, float | None]
+    actors: dict[str, _Count]
+    left_out: dict[str, _Count]
+    source: dict[str, Any]
+    sha256: str
+    observation_space: str
+    action_space: str
+    observation_space_from: str | None = None
+    action_space_from: str | None = None
+    spaces_note: str | None = None
 
 
 @dataclass(frozen=True)
@@ -103,18 +113,9 @@ class DatasetRegistry:
 def staged(folder: Path) -> Iterator[Path]:
     """A folder to fill; at the end it is written through to the disk and takes its place in one step. After an error
     nothing is left of it. Raises OSError."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    remove_left_drafts(folder)
-    draft = draft_of(folder)
-    draft.mkdir()
-    try:
+    with drafted_folder(folder) as draft:
         yield draft
-        for path in (*(path for path in draft.rglob("*") if path.is_file()), draft):
-            sync(path)
-        draft.rename(folder)
-        sync(folder.parent)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        settle(draft, folder)
 
 
 def file_sha256(file: Path) -> str:
@@ -127,7 +128,8 @@ def file_sha256(file: Path) -> str:
 
 def _entry(folder: Path) -> DatasetEntry:
     try:
-        manifest = json.loads(read_regular(folder / MANIFEST, _MOST_MANIFEST_BYTES))
+        text = read_regular(folder / MANIFEST, _MOST_MANIFEST_BYTES)
+        manifest = json.loads(text, parse_float=_finite, parse_constant=_finite)
     except OSError as error:
         return DatasetEntry(folder.name, folder, {}, f"{MANIFEST} cannot be read: {error.strerror}")
     except (ValueError, RecursionError):
@@ -136,6 +138,16 @@ def _entry(folder: Path) -> DatasetEntry:
         return DatasetEntry(folder.name, folder, {}, f"{MANIFEST} describes no dataset")
     if manifest["v"] > MANIFEST_VERSION:
         return DatasetEntry(folder.name, folder, {}, "a newer version of MOSAIC made it: update this one")
-    if wrong := [name for name, kind in _FIELDS.items() if not isinstance(manifest.get(name), kind)]:
-        return DatasetEntry(folder.name, folder, {}, f"{MANIFEST} has no valid {wrong[0]}")
+    try:
+        msgspec.convert(manifest, _Relied)
+    except msgspec.ValidationError as error:
+        return DatasetEntry(folder.name, folder, {}, f"{MANIFEST} does not say what it must: {error}")
     return DatasetEntry(folder.name, folder, manifest)
+
+
+def _finite(text: str) -> float:
+    """JSON has no other numbers, and could not be written with them. Raises ValueError."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no number")
+    return number

@@ -7,18 +7,19 @@ needs nothing else.
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gym_gui.services.beginnings import EPISODE, RECORDING, STEP, copy_for
+from gym_gui.services.beginnings import EPISODE, RECORDING, STEP, copies_of, copy_for
 from gym_gui.services.play_sessions import Seated, SessionWish
 from gym_gui.services.recorded_steps import StepSource
 from gym_gui.services.run_words import PLAY
+from mosaic_protocol.events import StepChunk
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.steps.recorded_episodes import read_episodes
 from mosaic_protocol.steps.recordings import EVALUATION, Recording, is_recording
+from mosaic_protocol.whole_files import drafted_folder, settle
 
 _LONGEST_NAME = 100
 _OF_THE_SESSION = frozenset(
@@ -83,12 +84,33 @@ def game_settings(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kept(source: StepSource, paths: MosaicPaths, episode: int) -> Path:
-    """A folder that stays: the recording's own, or one copy for each episode that was taken over, until its run is
-    removed for good."""
+    """A folder that stays: the recording's own, or a copy of the episode, until its run is removed for good. Raises
+    TakeOverError."""
     if source.folder is not None:
         return source.folder
-    folder = copy_for(paths, str(source.about.get("run_id") or "run"), episode)
-    if is_recording(folder):
-        shutil.rmtree(folder)  # the run may have gone on since
-    Recording.new(folder, source.about).add(source.chunks(episode))
+    try:
+        return _copied(source, paths, str(source.about.get("run_id") or "run"), episode)
+    except OSError as error:
+        said = error.strerror or error
+        raise TakeOverError(f"episode {episode} cannot be copied to {paths.beginnings}: {said}") from error
+
+
+def _copied(source: StepSource, paths: MosaicPaths, run_id: str, episode: int) -> Path:
+    """A copy is whole or not there, and never changes: others may take over the same episode, or be reading it."""
+    recorded = 0
+
+    def counted() -> Iterator[StepChunk]:
+        nonlocal recorded
+        for record in source.chunks(episode):
+            recorded = record.first_step + record.count
+            yield record
+
+    with drafted_folder(copies_of(paths, run_id, episode)) as draft:
+        Recording.new(draft, source.about).add(counted())
+        folder = copy_for(paths, run_id, episode, recorded)
+        try:
+            settle(draft, folder)
+        except OSError:
+            if not is_recording(folder):
+                raise
     return folder

@@ -107,6 +107,20 @@ def test_faults_that_are_played_on_without_are_counted(daemon: DaemonProcess) ->
     assert counted_faults == {"faults/pictures": [1], "faults/seats": [1]}
 
 
+def test_a_child_of_the_game_that_leaves_takes_nothing_of_the_session_along(daemon: DaemonProcess) -> None:
+    kwargs = {"fault": "fork", "at": 30, "length": 100_000}
+    run_id = submit_session(daemon, FAULTY, actor="random", speed=1, env_kwargs=kwargs)
+    with watched(daemon, run_id) as client:
+        until(client, "steps after the fork", lambda: client.state.steps > 32)
+        with watched(daemon, run_id) as newcomer:
+            until(newcomer, "a picture for who comes later", newcomer.frame)
+        client.send(End())
+        run = daemon.wait_over(run_id)
+    assert run.outcome == "completed", run.reason
+    steps = list(daemon.client.steps(run_id))
+    assert [step.step for step in steps] == list(range(len(steps))) and len(steps) > 32
+
+
 def test_an_environment_that_hangs_is_stopped(make_daemon: Callable[..., DaemonProcess]) -> None:
     daemon = make_daemon(stop_seconds=1).start()
     run_id = submit_session(daemon, FAULTY, actor="random", speed=0, env_kwargs={"fault": "hang", "at": 50})

@@ -20,6 +20,7 @@ from gym_gui.services.datasets.from_steps import Only, make
 from gym_gui.services.datasets.minari_export import export
 from gym_gui.services.datasets.registry import MANIFEST, staged
 from gym_gui.services.recorded_steps import of_folder
+from gym_gui.tests.support.command_line import CommandLine
 from gym_gui.tests.support.daemon_process import WORKERS
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.steps.recordings import Recording
@@ -132,6 +133,20 @@ def test_episodes_of_another_form_are_left_out_and_counted(paths: MosaicPaths, t
     assert entry.manifest["left_out"] == {"observation changes its form within the episode": 1}
 
 
+def test_names_that_hdf5_takes_for_paths_leave_their_episode_out(paths: MosaicPaths, tmp_path: Path) -> None:
+    def renamed(step: dict[str, Any]) -> None:
+        step["observation"] = {"a": 1.0, "a/b": 2.0}
+        if "final_observation" in step:
+            step["final_observation"] = {"a": 1.0, "a/b": 2.0}
+
+    recording = record(tmp_path / "recording", "CartPole-v1", seeds=(1, 2))
+    changes = dict.fromkeys(episode(recording, 0).numbers.tolist(), renamed)
+    recording = record(tmp_path / "renamed", "CartPole-v1", seeds=(1, 2), changes=changes)
+    entry = make(of_folder(recording.folder), "poles", paths)
+    assert entry.manifest["episodes"] == 1 and entry.integrity() == ""
+    assert "HDF5 cannot hold it" in next(iter(entry.manifest["left_out"]))
+
+
 def test_after_an_error_nothing_is_left(paths: MosaicPaths, tmp_path: Path) -> None:
     folder = tmp_path / "place" / "set"
     with suppress(ZeroDivisionError), staged(folder) as draft:
@@ -166,3 +181,36 @@ def test_a_folder_that_is_no_dataset_is_listed_with_the_reason(content: str, pat
     assert entry.problem and json.dumps(entry.manifest) == "{}"
     with pytest.raises(DatasetsError, match="the dataset 'strange' cannot be used"):
         entry.require_readable()
+
+
+DAMAGED: list[dict[str, Any]] = [
+    {"actors": {"human": "many"}},
+    {"returns": {"mean": "high"}},
+    {"left_out": {"not ended": None}},
+    {"created_at": 1e300},
+    {"created_at": -1},
+    {"bytes": 10**400},
+    {"action_space_from": ["data"]},
+]
+
+
+def test_damaged_manifests_hide_no_other_dataset(paths: MosaicPaths, tmp_path: Path) -> None:
+    make(of_folder(record(tmp_path / "recording", "CartPole-v1", seeds=(1,)).folder), "sound", paths)
+    manifest = json.loads((paths.dataset("sound") / MANIFEST).read_text())
+    for number, damage in enumerate(DAMAGED):
+        paths.dataset(f"damaged-{number}").mkdir()
+        (paths.dataset(f"damaged-{number}") / MANIFEST).write_text(json.dumps(manifest | damage))
+    mosaic = CommandLine(paths.root)
+    shown = mosaic("datasets")
+    assert shown.code == 0 and shown.out.count("does not say what it must") == len(DAMAGED), shown
+    assert any(line.startswith("sound") and "CartPole-v1" in line for line in shown.out.splitlines())
+    readable = [one["problem"] is None for one in mosaic("datasets", "--json").json["datasets"]]
+    assert readable == [False] * len(DAMAGED) + [True]
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
+def test_a_number_that_json_cannot_hold_makes_no_manifest(number: str, paths: MosaicPaths) -> None:
+    paths.dataset("endless").mkdir(parents=True)
+    (paths.dataset("endless") / MANIFEST).write_text(f'{{"v": 1, "source": {{"seed": {number}}}}}')
+    assert DatasetRegistry(paths).find("endless").problem == "manifest.json is not JSON"
+    assert CommandLine(paths.root)("datasets", "--json").code == 0

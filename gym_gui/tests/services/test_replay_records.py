@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,6 +21,7 @@ from gym_gui.services.replay.episode_list import ListedEpisode, filtered, listed
 from gym_gui.services.replay.episode_record import EpisodeRecord, Stripe, choices, stripes
 from gym_gui.services.replay.recorded_evaluations import recorded_evaluations
 from gym_gui.services.replay.take_over import TakeOverError, game_settings, policy_at, taken_over
+from mosaic_protocol.events import StepChunk
 from mosaic_protocol.paths import MosaicPaths, RunPaths
 from mosaic_protocol.steps.recorded_episodes import read_episodes
 from mosaic_protocol.steps.recordings import EVALUATION, RUN, Recording
@@ -150,6 +155,48 @@ def test_of_a_run_a_copy_of_the_episode_is_kept(folder: Path, tmp_path: Path) ->
         assert json.loads((kept / "recording.json").read_text())["run_name"] == "poles"
         (episode,) = read_episodes(Recording.at(kept).chunks(1), 1)
         assert (len(episode), episode.seed) == (2, 43)
+
+
+_TAKES_OVER = """
+import sys
+from pathlib import Path
+
+from gym_gui.services import recorded_steps
+from gym_gui.services.replay.take_over import taken_over
+from mosaic_protocol.paths import MosaicPaths
+from mosaic_protocol.steps.recorded_episodes import read_episodes
+from mosaic_protocol.steps.recordings import Recording
+
+own = recorded_steps.of_folder(Path(sys.argv[1]))
+source = recorded_steps.StepSource(own.name, own.about, own.chunks)
+for _ in range(100):
+    kept = Path(taken_over(source, MosaicPaths(Path(sys.argv[2])), 1, 1).params["from_recording"])
+    (episode,) = read_episodes(Recording.at(kept).chunks(1), 1)
+    assert len(episode) == 2, len(episode)
+"""
+
+
+def test_several_take_over_the_same_episode_at_once(folder: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _TAKES_OVER, str(folder), str(tmp_path / "home")]
+    started = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [one.communicate(timeout=60)[1] for one in started] == ["", "", ""]
+    assert len(list(MosaicPaths(tmp_path / "home").beginnings.iterdir())) == 1, "one copy, and no draft"
+
+
+def test_a_copy_that_cannot_be_made_leaves_the_one_that_a_session_reads(folder: Path, tmp_path: Path) -> None:
+    paths, own = MosaicPaths(tmp_path / "home"), recorded_steps.of_folder(folder)
+    kept = Path(
+        taken_over(recorded_steps.StepSource(own.name, own.about, own.chunks), paths, 1, 1).params["from_recording"]
+    )
+
+    def on_a_full_disk(episode: int | None) -> Iterator[StepChunk]:
+        yield from own.chunks(episode)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(TakeOverError, match=r"episode 1 cannot be copied to .*: No space left on device"):
+        taken_over(recorded_steps.StepSource(own.name, own.about, on_a_full_disk), paths, 1, 1)
+    assert list(paths.beginnings.iterdir()) == [kept]
+    assert [len(one) for one in read_episodes(Recording.at(kept).chunks(1), 1)] == [2]
 
 
 def test_the_policy_of_then_is_at_hand(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from gym_gui.logging_config.structured import write_structured_log
-from gym_gui.services.beginnings import copy_for, copy_of_all
+from gym_gui.services.beginnings import copies_of, copy_for, copy_of_all
 from gym_gui.services.trainer.errors import UnknownRunError, WorldError, WrongStateError
 from gym_gui.services.trainer.runs.deletion import RunDeletion
 from gym_gui.services.trainer.runs.run_record import RunRecord
@@ -29,6 +29,7 @@ from gym_gui.tests.support.run_records import live_record, run_record
 from mosaic_protocol import events as ev
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.states import LIVE_STATES, Outcome, RunState
+from mosaic_protocol.whole_files import draft_of
 
 PATIENCE = 30.0
 
@@ -118,14 +119,19 @@ async def test_copies_that_sessions_began_with_go_with_the_run_and_nothing_else_
     paths: MosaicPaths, registry: RunRegistry, store: TelemetryStore, deletion: RunDeletion, tmp_path: Path
 ) -> None:
     run, other = finished(paths, registry, store), finished(paths, registry, store)
-    copies = [written(copy_for(paths, run.run_id, 0)), written(copy_of_all(paths, run.run_id, 12))]
-    needed, kept = written(copy_for(paths, run.run_id, 7)), written(copy_for(paths, other.run_id, 0))
+    copies = [written(copy_for(paths, run.run_id, episode, 90)) for episode in (0, 12)]
+    copies += [
+        written(copy_of_all(paths, run.run_id, 12)),
+        written(draft_of(copies_of(paths, run.run_id, 3))),
+        written(copies_of(paths, run.run_id, 5)),
+    ]
+    needed, kept = written(copy_for(paths, run.run_id, 7, 90)), written(copy_for(paths, other.run_id, 0, 90))
     strange = written(paths.beginnings / f"{run.run_id.lower()}-notes")
     elsewhere = written(tmp_path / "elsewhere" / f"{run.run_id.lower()}-3")
-    link = copy_for(paths, run.run_id, 4)
+    link = copy_for(paths, run.run_id, 4, 90)
     link.symlink_to(elsewhere)
     waiting, _ = registry.insert(run_record(config_json=begins_with(needed)), "").result(PATIENCE)
-    expected = 400 + 200 + link.lstat().st_size
+    expected = 400 + 500 + link.lstat().st_size
     assert await deletion.purge(run) == expected
     assert not [path for path in (*copies, link) if path.exists() or path.is_symlink()]
     assert all(path.is_dir() for path in (needed, kept, strange, elsewhere)), "a session waits for the first"
