@@ -303,6 +303,7 @@ def test_a_schema_of_another_shape_is_refused_by_name(sloppy: dict[str, Any]) ->
         ),
         ({"properties": {"speed": {"defualt": 0}}}, "did you mean 'default'?"),
         ({"properties": {}, "requred": []}, "it has a keyword 'requred'"),
+        ({"properties": {"plans": {"x-files": "*.asl"}}}, "'plans' has 'x-files' that are not a regular expression"),
     ],
 )
 def test_a_misspelt_keyword_is_told_instead_of_checking_nothing(schema: dict[str, Any], sentence: str) -> None:
