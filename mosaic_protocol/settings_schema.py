@@ -18,6 +18,8 @@ from mosaic_protocol.suggest import Problem, did_you_mean, shown
 MAX_SCHEMA_BYTES = 256 * 1024
 FILES = "x-files"
 """The keyword for a parameter that names files: a regular expression that matches the names in its text."""
+ENV_ARGUMENT = "x-env-argument"
+"""The keyword, with ``true``, for a parameter that ``gymnasium.make`` is given under its own name."""
 _LARGEST_BOUND = 1e300
 _RUN_FIELDS = frozenset({"algo", "dataset", "env_id", "seed", "total_timesteps"})
 """What the run has fields for: a schema may describe them, but they are no parameters."""
