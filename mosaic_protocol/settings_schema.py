@@ -209,6 +209,11 @@ def _is_of(value: Any, kind: str) -> bool:
     return isinstance(value, _TYPES[kind][0])
 
 
+def _spoken_type(kinds: Any) -> str:
+    named = [kinds] if isinstance(kinds, str) else list(kinds or ())
+    return " or ".join(_TYPES[kind][1] if kind in _TYPES else kind for kind in named if kind != "null") or "any"
+
+
 def as_flags(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The parameters as the flags of a script are described, for help pages and forms."""
     required = set(schema.get("required") or ())
@@ -216,7 +221,7 @@ def as_flags(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
         {
             "name": name,
             "option": f"--{name.replace('_', '-')}",
-            "type": _TYPES.get(str(one.get("type")), ((), str(one.get("type") or "any")))[1],
+            "type": _spoken_type(one.get("type")),
             "default": one.get("default"),
             "choices": list(one.get("enum") or ()),
             "help": str(one.get("description") or one.get("title") or ""),

@@ -320,3 +320,14 @@ def test_keywords_that_are_the_workers_to_check_are_let_through() -> None:
         "properties": {"speed": speed},
     }
     assert settings_schema.checked_schema(schema, "config.schema.json") == schema
+
+
+def test_types_of_flags_are_words_also_where_a_value_may_be_left_out() -> None:
+    described = {
+        "map": {"type": ["string", "null"]},
+        "wind": {"type": ["boolean", "null"]},
+        "any": {},
+        "n": {"type": "integer"},
+    }
+    told = {one["name"]: one["type"] for one in settings_schema.as_flags({"properties": described})}
+    assert told == {"map": "text", "wind": "true or false", "any": "any", "n": "a whole number"}
