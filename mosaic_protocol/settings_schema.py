@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -15,6 +16,10 @@ from typing import Any, TypeGuard
 from mosaic_protocol.suggest import Problem, did_you_mean, shown
 
 MAX_SCHEMA_BYTES = 256 * 1024
+FILES = "x-files"
+"""The keyword for a parameter that names files: a regular expression that matches the names in its text."""
+ENV_ARGUMENT = "x-env-argument"
+"""The keyword, with ``true``, for a parameter that ``gymnasium.make`` is given under its own name."""
 _LARGEST_BOUND = 1e300
 _RUN_FIELDS = frozenset({"algo", "dataset", "env_id", "seed", "total_timesteps"})
 """What the run has fields for: a schema may describe them, but they are no parameters."""
@@ -82,6 +87,8 @@ def _shape_problem(one: Mapping[str, Any]) -> str:
     for bound in _BOUNDS:
         if bound in one and not (_is_bound(one[bound]) and abs(one[bound]) <= _LARGEST_BOUND):
             return f"has a {bound!r} that is not a number"
+    if FILES in one and not _is_pattern(one[FILES]):
+        return f"has {FILES!r} that are not a regular expression"
     return _unknown_keyword(one)
 
 
@@ -92,6 +99,13 @@ def _unknown_keyword(schema: Mapping[str, Any]) -> str:
     if wrong is None:
         return ""
     return f"has a keyword {wrong!r} that JSON schema does not know{did_you_mean(wrong, _READ)}"
+
+
+def _is_pattern(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and bool(re.compile(value))
+    except re.error:
+        return False
 
 
 def _is_list_of_texts(value: Any) -> bool:
@@ -117,6 +131,17 @@ def from_json_text(text: str) -> Any:
     except (ValueError, RecursionError):
         return text
     return value if isinstance(value, dict | list) else text
+
+
+def with_absolute_files(params: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The parameters with the files among them named from the root. A run has a folder of its own, in which a name that
+    was typed elsewhere names nothing."""
+    found = dict(params)
+    for name, value in params.items():
+        pattern = known.get(name, {}).get(FILES)
+        if isinstance(value, str) and isinstance(pattern, str):
+            found[name] = re.sub(pattern, lambda file: str(Path(file[0]).expanduser().absolute()), value)
+    return found
 
 
 def problems_with(params: Mapping[str, Any], schema: Mapping[str, Any], place: str) -> Iterator[Problem]:
@@ -184,6 +209,11 @@ def _is_of(value: Any, kind: str) -> bool:
     return isinstance(value, _TYPES[kind][0])
 
 
+def _spoken_type(kinds: Any) -> str:
+    named = [kinds] if isinstance(kinds, str) else list(kinds or ())
+    return " or ".join(_TYPES[kind][1] if kind in _TYPES else kind for kind in named if kind != "null") or "any"
+
+
 def as_flags(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The parameters as the flags of a script are described, for help pages and forms."""
     required = set(schema.get("required") or ())
@@ -191,7 +221,7 @@ def as_flags(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
         {
             "name": name,
             "option": f"--{name.replace('_', '-')}",
-            "type": _TYPES.get(str(one.get("type")), ((), str(one.get("type") or "any")))[1],
+            "type": _spoken_type(one.get("type")),
             "default": one.get("default"),
             "choices": list(one.get("enum") or ()),
             "help": str(one.get("description") or one.get("title") or ""),

@@ -181,6 +181,7 @@ class Side:
         self._lane.undo(self.step - earlier.step, earlier.total)
         self.history.accept(earlier, self.stage.take(earlier.env))
         self._observation, self.step, self.total = earlier.observation, earlier.step, earlier.total
+        self.action = self.acted = ""  # the last one has not happened any more
         if self.over:
             self.over = ""
             self.returns.pop()

@@ -173,9 +173,9 @@ def plan_of(manifest: WorkerManifest, request: RunRequest, *, is_named: bool) ->
 
 
 def flags_for(manifest: WorkerManifest, words: Iterable[str]) -> dict[str, Any]:
-    """Words that were typed as parameters of a worker; objects and lists are typed as JSON. Raises
-    :class:`CliError`."""
-    from mosaic_protocol.settings_schema import from_json_text, is_structured, parameters
+    """Words that were typed as parameters of a worker; objects and lists are typed as JSON, and files are named from
+    the folder in which they were typed. Raises :class:`CliError`."""
+    from mosaic_protocol.settings_schema import from_json_text, is_structured, parameters, with_absolute_files
     from mosaic_protocol.worker_settings import schema_of
 
     known = parameters(schema_of(manifest) or {})
@@ -188,7 +188,7 @@ def flags_for(manifest: WorkerManifest, words: Iterable[str]) -> dict[str, Any]:
             if isinstance(found[name], str):
                 example = "[1, 2]" if known[name].get("type") == "array" else '{"name": 1}'
                 raise CliError(f"{as_option(name)} takes JSON, such as '{example}'", ExitCode.REFUSED)
-    return found
+    return with_absolute_files(found, known)
 
 
 def _require_what_it_needs(request: TrainRequest, script: ChosenScript, flags: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""A picture of the daemon's world that is redrawn in its place every second, until Ctrl-C."""
+"""A picture of the daemon's world that is redrawn in its place every second, until Ctrl-C or until it is complete."""
 
 from __future__ import annotations
 
@@ -42,10 +42,17 @@ class InPlace:
 
 
 class Watch:
-    """Looks once a second. A daemon that is away is waited for, beside the last picture that was had."""
+    """Looks once a second. A daemon that is away is waited for, beside the last picture that was had. ``hint`` says
+    under the picture what Ctrl-C does; nothing more comes after a picture for which ``is_last`` holds."""
 
-    def __init__(self, session: CliSession, picture: Picture) -> None:
-        self._session, self._picture = session, picture
+    def __init__(
+        self,
+        session: CliSession,
+        picture: Picture,
+        hint: str = "Ctrl-C ends this list, not the runs.",
+        is_last: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._session, self._picture, self._hint, self._is_last = session, picture, hint, is_last
         self._screen, self._last = InPlace(), ""
         self._client: TrainerClient | None = None
 
@@ -53,6 +60,8 @@ class Watch:
         try:
             while True:
                 self._screen.draw(self._look())
+                if self._is_last():
+                    return
                 time.sleep(_SECONDS)
         except KeyboardInterrupt:
             return
@@ -70,7 +79,7 @@ class Watch:
             except DaemonAwayError:
                 self._drop_client()  # the next daemon may listen elsewhere
             else:
-                return f"{self._last}\n{fmt.dimmed('Ctrl-C ends this list, not the runs.')}"
+                return self._last if self._is_last() else f"{self._last}\n{fmt.dimmed(self._hint)}"
         away = f"trainer daemon away, waiting… (`{program()} daemon start` brings it back)"
         return f"{self._last}\n{fmt.painted(away, 'warn')}" if self._last else away
 

@@ -6,19 +6,24 @@ to the last whole record of its agent: a chunk or two of steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from gym_gui.services.recorded_steps import StepSource
-from mosaic_protocol.events import StepChunk, TrainingStep
+from mosaic_protocol.events import EpisodeSummary, StepChunk, TrainingStep
 from mosaic_protocol.mind import MIND, Mind, MindError, MindReader
 from mosaic_protocol.steps.chunk import OpenedChunk
+from mosaic_protocol.suggest import did_you_mean
 
 MOST_CHUNKS = 400
 """So far back a whole record is looked for. Further back than this it was removed with old steps, or never written."""
+
+_TAILS = (1_000, 100_000)
+"""Agents of a run mostly take turns, so that few episodes suffice; one that was done early is looked for further
+back."""
 
 
 class NoMindError(Exception):
@@ -60,6 +65,9 @@ def minds_of(source: StepSource, episode: int, agent: str | None = None) -> list
         raise NoMindError(f"{source.name} has no recorded episode {episode}: `mosaic episodes` lists those there are")
     played = [step for chunk in chunks for step in OpenedChunk(chunk).steps() if step.episode == episode]
     wanted = agent if agent is not None else played[0].agent_id
+    if wanted not in (players := {step.agent_id: None for step in played}):
+        others = " and ".join(one or "an agent without a name" for one in players)
+        raise NoMindError(f"episode {episode} of {source.name} was played by {others}, not by {wanted!r}")
     places = {step.step: place for place, step in enumerate(step for step in played if step.agent_id == wanted)}
     reader, found, problem = MindReader(), list[MindAt](), ""
     for step in _records_back_to_a_whole_one(source, chunks, episode, wanted):
@@ -89,6 +97,21 @@ def newest_episode(source: StepSource, tail: Iterator[TrainingStep]) -> int:
     if last is None:
         raise NoMindError(f"{source.name} has no recorded steps: its worker records none, or has not begun")
     return last
+
+
+def newest_episode_of(agent: str, source: StepSource, ended: Callable[[int], Iterator[EpisodeSummary]]) -> int:
+    """The last episode that one of several agents ended. ``ended`` reads the last so many of all agents. Raises
+    NoMindError."""
+    players: dict[str, None] = {}
+    for tail in _TAILS:
+        last = None
+        for one in ended(tail):
+            players[one.agent_id] = None
+            last = one.episode if one.agent_id == agent else last
+        if last is not None:
+            return last
+    others = did_you_mean(agent, filter(None, players))
+    raise NoMindError(f"{source.name} has no episode of an agent {agent!r} among its last {_TAILS[-1]:,}{others}")
 
 
 def _why_none(source: StepSource, episode: int, problem: str) -> str:

@@ -303,6 +303,7 @@ def test_a_schema_of_another_shape_is_refused_by_name(sloppy: dict[str, Any]) ->
         ),
         ({"properties": {"speed": {"defualt": 0}}}, "did you mean 'default'?"),
         ({"properties": {}, "requred": []}, "it has a keyword 'requred'"),
+        ({"properties": {"plans": {"x-files": "*.asl"}}}, "'plans' has 'x-files' that are not a regular expression"),
     ],
 )
 def test_a_misspelt_keyword_is_told_instead_of_checking_nothing(schema: dict[str, Any], sentence: str) -> None:
@@ -319,3 +320,14 @@ def test_keywords_that_are_the_workers_to_check_are_let_through() -> None:
         "properties": {"speed": speed},
     }
     assert settings_schema.checked_schema(schema, "config.schema.json") == schema
+
+
+def test_types_of_flags_are_words_also_where_a_value_may_be_left_out() -> None:
+    described = {
+        "map": {"type": ["string", "null"]},
+        "wind": {"type": ["boolean", "null"]},
+        "any": {},
+        "n": {"type": "integer"},
+    }
+    told = {one["name"]: one["type"] for one in settings_schema.as_flags({"properties": described})}
+    assert told == {"map": "text", "wind": "true or false", "any": "any", "n": "a whole number"}

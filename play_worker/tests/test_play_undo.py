@@ -148,6 +148,7 @@ def test_a_person_undoes_a_fall_and_the_session_records_both(tmp_path: Path) -> 
         session.until("before the fall", lambda: not session.client.state.over)
         state = session.client.state
         assert (state.step, state.can_undo, state.episodes, state.best, state.steps) == (1, 1, 0, None, 2)
+        assert (state.action, state.acted) == ("", ""), "the move into the hole has not happened any more"
         for key in ("down", "right", "down", "right", "right"):
             session.send(Press(key))
         session.until("the goal", lambda: session.client.state.over)

@@ -231,8 +231,14 @@ class LearningAgent:
             return error.mistakes[0].drawn()
         event = (asp.Trigger.addition, asp.GoalType.achievement, *term.literal_group())
         if told.kind == "goal" and event not in self.reasoner.plans:
-            return f"{self.name} has no plan for !{term.functor}/{len(term.args)}; its plans are in its .asl file"
+            return (
+                f"{self.name} has no plan for {_goal(*term.literal_group())}; it has plans for {self._served_goals()}"
+            )
         return ""
+
+    def _served_goals(self) -> str:
+        kinds = (asp.Trigger.addition, asp.GoalType.achievement)
+        return ", ".join(sorted(_goal(*key[2:]) for key in self.reasoner.plans if key[:2] == kinds)) or "no goal"
 
     def tell(self, told: Tell) -> str:
         """A person says something; why it cannot be, or "". Safe in any thread."""
@@ -337,3 +343,7 @@ class LearningAgent:
             reasoner.pursue(parse_term(text))
         reasoner.problem, self._cached_at = found["problem"], found["cached_at"]
         self._believed = tuple(found["believed"])
+
+
+def _goal(functor: str, arguments: int) -> str:
+    return f"!{functor}/{arguments}" if arguments else f"!{functor}"

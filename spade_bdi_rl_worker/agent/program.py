@@ -109,8 +109,7 @@ def find_program(name: str) -> Path:
     path = Path(name).expanduser()
     if path.suffix != SUFFIX:
         raise UsageError(
-            f"--plans {name}: there are no such plans{did_you_mean(name, shipped)}. Name a file that ends in .asl, or "
-            f"one of {', '.join(shipped)}"
+            f"there are no plans {name!r}, and a file of your own would end in .asl{did_you_mean(name, shipped)}"
         )
     return path
 

@@ -27,7 +27,7 @@ _BAR = 20
 )
 @click.option("--step", "place", type=Count(least=0), help="Of the episode; the first one is 0.  [default: the first]")
 @click.option("--agent", help="Which one, where several agents take part.")
-@click.option("-f", "--follow", is_flag=True, help="Show the mind of the running agent, until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Show the mind of the running agent until the run is over.")
 @json_option
 @click.pass_obj
 def mind(
@@ -47,6 +47,8 @@ def mind(
     if follow:
         if as_json or episode is not None or place is not None:
             raise click.UsageError("--follow shows the newest episode: it takes neither --episode, --step nor --json")
+        if not fmt.is_terminal():
+            raise click.UsageError("--follow draws on a terminal: leave it out for one look at the mind")
         _follow(session, run, agent)
         return
     from gym_gui.services.minds import mind_at
@@ -65,8 +67,12 @@ def _minds(client: TrainerClient, run_id: str, episode: int | None, agent: str |
 
     source = recorded_steps.of_run(client, client.run(run_id))
     try:
-        wanted = minds.newest_episode(source, client.steps(run_id, tail=1)) if episode is None else episode
-        return minds.minds_of(source, wanted, agent)
+        if episode is not None:
+            return minds.minds_of(source, episode, agent)
+        if agent is None:
+            return minds.minds_of(source, minds.newest_episode(source, client.steps(run_id, tail=1)))
+        newest = minds.newest_episode_of(agent, source, lambda tail: client.episodes(run_id, tail=tail))
+        return minds.minds_of(source, newest, agent)
     except minds.NoMindError as error:
         raise CliError(str(error), ExitCode.REFUSED) from error
 
@@ -77,14 +83,18 @@ def _follow(session: CliSession, run: str, agent: str | None) -> None:
     with session.client() as client:
         run_id = run_id_for(client, run)
         _minds(client, run_id, None, agent)  # what cannot be shown is refused before the screen is taken
+    is_over = False
 
     def picture(client: TrainerClient, room: int) -> str:
+        nonlocal is_over
         now = client.run(run_id)
+        is_over = run_view.is_over(now)
         shown = text_of(_minds(client, run_id, None, agent)[-1], 1)
         state = f"{run_view.called(now)}: {run_view.state_word(now)}, step {now.last_step:,}"
         return "\n".join([state, *shown.splitlines()][:room])
 
-    Watch(session, picture).until_interrupted()
+    hint = "Ctrl-C ends this view, not the run."
+    Watch(session, picture, hint, is_last=lambda: is_over).until_interrupted()
 
 
 # ---- text --------------------------------------------------------------------------------------------------------

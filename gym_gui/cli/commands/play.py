@@ -151,6 +151,7 @@ def watch(
     lets its newest checkpoint play.
     """
     from gym_gui.services.play_sessions import SessionWish
+    from gym_gui.services.trained_worlds import game_of
 
     if len(checkpoints) == 1 and (training := _training(session, checkpoints[0])) is not None:
         return _watch_training(*training, show)
@@ -159,7 +160,8 @@ def watch(
     flags += ["--no-deterministic"] if sampled else []
     if len(entries) > 1:
         flags += ["--seats", ",".join(f"policy:{entry.path}" for entry in entries)]
-    wish = SessionWish(env_id or entries[0].env_id, seed, "policy", str(entries[0].path))
+    game = game_of(entries[0]) if env_id in (None, entries[0].env_id) else {}
+    wish = SessionWish(env_id or entries[0].env_id, seed, "policy", str(entries[0].path), game)
     return _play(session, wish, flags, run_name, show)
 
 

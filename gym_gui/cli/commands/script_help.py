@@ -44,7 +44,7 @@ def _told(flag: dict[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    return "none" if value is None else str(value)
+    return "none" if value is None or value == "" else str(value)
 
 
 def _spoken(capability: dict[str, Any]) -> str:

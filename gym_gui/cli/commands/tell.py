@@ -32,17 +32,20 @@ def tell(session: CliSession, run: str, text: str, is_goal: bool, agent: str, as
     """Tell a running agent what to believe, or what to do.
 
     TEXT is a belief as AgentSpeak writes it, such as slippery or hole(5). The run records it as a message from a
-    person: `mosaic mind RUN` shows it.
+    person, and `mosaic mind RUN` shows the belief.
     """
     from gym_gui.services.live_connection import join_session
     from mosaic_protocol.live.client import SessionAwayError
     from mosaic_protocol.live.messages import Tell
 
+    text = _plain(text)
     with session.client() as client:
         found = client.run(run_id_for(client, run))
     called = run_view.called(found)
     if run_view.is_over(found):
         raise CliError(f"{called} is over: an agent can be told something while it runs", ExitCode.REFUSED)
+    if (word := run_view.state_word(found)) in ("queued", "starting"):
+        raise CliError(f"{called} is {word}: its agents listen once it trains, so try again then", ExitCode.REFUSED)
     try:
         with join_session(session.paths, found.run_id) as live:
             hello = live.wait_for_hello()
@@ -56,6 +59,16 @@ def tell(session: CliSession, run: str, text: str, is_goal: bool, agent: str, as
     click.echo(f"{', '.join(map(fmt.one_line, told))}: {'pursues' if is_goal else 'believes'} {fmt.one_line(text)}")
 
 
+def _plain(text: str) -> str:
+    """The belief or goal itself, as the agent's answer will show it. Raises CliError for the signs of a plan's body."""
+    text = text.strip().removesuffix(".").rstrip()
+    if text.startswith(("!", "+", "-")):
+        plain = text.lstrip("!+- ") or "slippery"
+        how = f"--goal {plain!r}" if text.startswith("!") else repr(plain)
+        raise CliError(f"the sign {text[0]!r} belongs into plans: tell {how} here", ExitCode.REFUSED)
+    return text
+
+
 def _require_agent(hello: Hello, agent: str, called: str) -> None:
     from mosaic_protocol.suggest import did_you_mean
 
@@ -63,8 +76,7 @@ def _require_agent(hello: Hello, agent: str, called: str) -> None:
         sentence = f"{called} has no agents that can be told something: only workers with beliefs have"
         raise CliError(sentence, ExitCode.REFUSED)
     if agent and agent not in hello.agents:
-        known = ", ".join(map(fmt.one_line, hello.agents))
-        sentence = f"{called} has no agent {fmt.one_line(agent)!r}{did_you_mean(agent, hello.agents)}; it has {known}"
+        sentence = f"{called} has no agent {fmt.one_line(agent)!r}{did_you_mean(agent, hello.agents)}"
         raise CliError(sentence, ExitCode.REFUSED)
 
 
@@ -81,11 +93,13 @@ def _told(live: LiveClient, said: Tell) -> list[str]:
     while time.monotonic() < deadline:
         live.receive(timeout=0.2)
         if live.refusals:
-            raise CliError(live.refusals[0], ExitCode.REFUSED)
+            sentence, *excerpt = live.refusals[0].splitlines()
+            raise CliError(sentence, ExitCode.REFUSED, **({"excerpt": excerpt} if excerpt else {}))
         if all(_newest(live.state, name) > before[name] for name in meant):
             return meant
     raise CliError(
-        f"the agent did not take it within {_ANSWER_SECONDS:g} s: it may be paused, or busy with a long episode",
+        f"sent, but the agent has not reacted within {_ANSWER_SECONDS:g} s: it listens between two episodes, and not "
+        "while the run is paused",
         ExitCode.FAILED,
     )
 

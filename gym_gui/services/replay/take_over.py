@@ -15,6 +15,7 @@ from gym_gui.services.beginnings import EPISODE, RECORDING, STEP, copies_of, cop
 from gym_gui.services.play_sessions import Seated, SessionWish
 from gym_gui.services.recorded_steps import StepSource
 from gym_gui.services.run_words import PLAY
+from gym_gui.services.trained_worlds import made_with
 from mosaic_protocol.events import StepChunk
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.steps.recorded_episodes import read_episodes
@@ -80,7 +81,7 @@ def game_settings(about: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     if about.get("worker") == PLAY:
         return {name: value for name, value in params.items() if name not in _OF_THE_SESSION}
-    return {"env_kwargs": params["env_kwargs"]} if params.get("env_kwargs") else {}
+    return made_with(str(about.get("worker") or ""), params)
 
 
 def _kept(source: StepSource, paths: MosaicPaths, episode: int) -> Path:

@@ -90,6 +90,8 @@ def test_a_bug_is_not_taken_for_an_expected_failure() -> None:
         (["bundles", "install", "bsae"], "there is no bundle 'bsae'; did you mean 'base'?"),
         (["daemon", "start", "--host", ""], "host is empty"),
         (["daemon", "start", "--tls-cert", "/nope"], "invalid value for '--tls-cert': File '/nope' does not exist"),
+        (["tell", "last", "+slippery"], "the sign '+' belongs into plans: tell 'slippery' here"),
+        (["tell", "last", "!rest(5)."], "the sign '!' belongs into plans: tell --goal 'rest(5)' here"),
     ],
 )
 def test_a_wrong_command_line_is_refused_with_one_helpful_sentence(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -281,6 +282,28 @@ def test_an_object_is_typed_as_json(found: Discovery) -> None:
     plan = make_plan(TrainRequest(algo="ppo", env_id="Pond-v0", script_flags=words), found)
     assert plan.config["metadata"]["worker"]["config"]["params"] == {"keys": {"a": 0, "d": 1}, "sizes": [64, 64]}
     assert str(refusal(found, script_flags=("--keys", "a=0"))) == "--keys takes JSON, such as '{\"name\": 1}'"
+
+
+def test_a_file_is_named_from_the_folder_in_which_it_was_typed(
+    found: Discovery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = found.workers["deep"].package_dir
+    described = {
+        "plans": {"type": "string", "x-files": "^.+\\.asl$"},
+        "crew": {"type": "string", "x-files": "(?<==)[^,]+"},
+    }
+    (package / "config.schema.json").write_text(json.dumps({"properties": described}))
+    found = Discovery({"deep": load_manifest(package)}, [])
+    monkeypatch.chdir(tmp_path)
+
+    def params(*words: str) -> Any:
+        plan = make_plan(TrainRequest(algo="ppo", env_id="Pond-v0", script_flags=words), found)
+        return plan.config["metadata"]["worker"]["config"]["params"]
+
+    assert params("--plans", "my.asl") == {"plans": str(tmp_path / "my.asl")}
+    assert params("--plans", "/elsewhere/my.asl") == {"plans": "/elsewhere/my.asl"}
+    assert params("--plans", "learner") == {"plans": "learner"}, "what comes with a worker has a name and no folder"
+    assert params("--crew", "a=one.asl,b,c=two.asl") == {"crew": f"a={tmp_path}/one.asl,b,c={tmp_path}/two.asl"}
 
 
 def test_the_usual_name_is_no_path(found: Discovery) -> None:

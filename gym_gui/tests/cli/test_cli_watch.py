@@ -109,3 +109,20 @@ def test_a_daemon_that_is_away_is_shown_without_colour_on_request(
     assert "\x1b[33mtrainer daemon away" in watch._look()
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b" not in watch._look()
+
+
+def test_a_picture_that_is_the_last_one_ends_the_watch(
+    daemon: DaemonProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pictures = iter(["first", "last"])
+    drawn: list[str] = []
+
+    def picture(client: object, room: int) -> str:
+        drawn.append(next(pictures))
+        return drawn[-1]
+
+    session = CliSession.at(str(daemon.paths.root))
+    Watch(session, picture, "Ctrl-C ends this view.", is_last=lambda: drawn[-1:] == ["last"]).until_interrupted()
+    first, last = capsys.readouterr().out.split("\x1b[?7h")[:2]
+    assert "first\nCtrl-C ends this view." in first
+    assert "last" in last and "Ctrl-C" not in last

@@ -8,6 +8,7 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from gym_gui.services.checkpoints import evaluations
 from gym_gui.services.checkpoints.errors import UnknownCheckpointError
 from gym_gui.services.checkpoints.registry import TrainingRegistry
+from gym_gui.services.trained_worlds import game_of
 from gym_gui.tests.project.test_import_rules import HEAVY, WORKERS, imported_by
 from gym_gui.tests.support.command_line import CommandLine
 from gym_gui.tests.support.made_checkpoints import RUN_A, RUN_B, write_checkpoint, write_run
@@ -47,6 +49,19 @@ def ids(registry: TrainingRegistry) -> set[str]:
 def test_an_empty_data_root_has_no_checkpoints(paths: MosaicPaths) -> None:
     assert TrainingRegistry(paths).entries() == []
     assert not paths.root.exists()
+
+
+def test_a_checkpoint_plays_in_the_environment_that_its_run_made(
+    registry: TrainingRegistry, paths: MosaicPaths
+) -> None:
+    entry = replace(registry.find("AAAAAA@500"), worker="spade_bdi_rl_worker")
+    assert game_of(entry) == {}
+    args = {"is_slippery": False, "map_name": None, "env_kwargs": {"success_rate": 0.5}, "alpha": 0.5}
+    write_checkpoint(paths.run(RUN_A).checkpoints, 700, args=args)
+    entry = replace(registry.find("AAAAAA@700"), worker="spade_bdi_rl_worker")
+    assert game_of(entry) == {"env_kwargs": {"success_rate": 0.5, "is_slippery": False}}
+    (entry.path / MANIFEST_FILE).write_text("{")
+    assert game_of(entry) == {}, "what is wrong with it is said by the session that cannot load it"
 
 
 def test_every_checkpoint_is_listed_with_what_is_known_of_it(registry: TrainingRegistry) -> None:

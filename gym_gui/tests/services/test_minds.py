@@ -11,8 +11,9 @@ import pytest
 
 from gym_gui.cli.commands.mind import text_of
 from gym_gui.services import recorded_steps
-from gym_gui.services.minds import NoMindError, minds_of
+from gym_gui.services.minds import NoMindError, minds_of, newest_episode_of
 from gym_gui.services.recorded_steps import StepSource
+from mosaic_protocol.events import EpisodeSummary
 from mosaic_protocol.mind import MIND, WHOLE_EVERY, Belief, Considered, Intention, MindRecord, Said
 from mosaic_protocol.steps.recordings import RUN, Recording
 from mosaic_worker.recording.step_recorder import StepRecorder
@@ -89,6 +90,20 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
         minds_of(source, 0)
     with pytest.raises(NoMindError, match="cannot be put together: changes of a mind without a whole record"):
         minds_of(source, 1)
+
+
+def test_an_agent_is_found_by_its_name_in_its_own_last_episode(tmp_path: Path) -> None:
+    """The scout was done long before the learner, whose episode is the newest of the run."""
+    with recorded(tmp_path / "r") as recorder:
+        play(recorder, ("scout", "bdi"), episodes=3, steps=2)
+    source = source_of(tmp_path / "r")
+    ended = [EpisodeSummary(0, 1, 0.0, "scout"), *(EpisodeSummary(one, 1, 0.0, "bdi") for one in range(1, 2_000))]
+    newest = lambda agent: newest_episode_of(agent, source, lambda tail: iter(ended[-tail:]))  # noqa: E731
+    assert (newest("scout"), newest("bdi")) == (0, 1_999)
+    with pytest.raises(NoMindError, match=r"no episode of an agent 'scuot' .*; did you mean 'scout'\?"):
+        newest("scuot")
+    with pytest.raises(NoMindError, match="episode 1 of r was played by bdi, not by 'scout'"):
+        minds_of(source, 1, "scout")
 
 
 def test_a_mind_on_a_terminal(tmp_path: Path) -> None:

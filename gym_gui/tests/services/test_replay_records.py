@@ -132,6 +132,8 @@ def test_whoever_takes_over_gets_the_game_and_not_the_seat(folder: Path, tmp_pat
     assert game_settings({**ABOUT, "worker": "mine", "settings": {"params": {"env_kwargs": {"g": 1}, "x": 2}}}) == {
         "env_kwargs": {"g": 1}
     }
+    learned = {"worker": "spade_bdi_rl_worker", "settings": {"params": {"is_slippery": False, "map_name": None}}}
+    assert game_settings({**ABOUT, **learned}) == {"env_kwargs": {"is_slippery": False}}
     assert game_settings({"kind": EVALUATION, "settings": {"params": {"gravity": 1}}}) == {}
     paths, source = MosaicPaths(tmp_path / "home"), recorded_steps.of_folder(folder)
     wish = taken_over(source, paths, 0, 3, "policy", "somewhere")

@@ -10,6 +10,7 @@ from PyQt6.QtWidgets import QApplication, QLineEdit
 from pytestqt.qtbot import QtBot
 
 from gym_gui.ui.theme import _SHEET, DARK, LIGHT, PILL_TINT, Theme, Themes, blended
+from gym_gui.ui.widgets.calm import CalmCombo
 from gym_gui.ui.widgets.status_badge import _COLOURS
 
 LEAST = 4.5
@@ -97,3 +98,14 @@ def test_a_placeholder_can_be_read(theme: Theme, qapp: QApplication, qtbot: QtBo
     seen = {QColor(image.pixel(x, y)).name() for x in range(10, 100) for y in range(10, 30)}
     assert max(contrast(QColor(name), ground) for name in seen) >= LEAST
     themes.deleteLater()
+
+
+@pytest.mark.parametrize("words", [("Belief", "Goal"), ("No groups", "seed"), ("learner",)])
+def test_a_list_that_has_the_room_it_asks_for_cuts_no_word(qapp: QApplication, words: tuple[str, ...]) -> None:
+    Themes(qapp)
+    combo = CalmCombo()
+    combo.addItems(words)
+    combo.resize(combo.sizeHint())
+    for word in words:
+        combo.setCurrentText(word)
+        assert combo.shown_text() == word

@@ -141,9 +141,8 @@ class SchemaTrainForm(TrainForm):
         if "env" in needs or not needs:
             example = next((one.example_env for one in algorithms.values() if one.example_env), None) or ""
             what = tr("What to train on") if "env" in needs else tr("What to train on, when the worker needs it")
-            fields.append(
-                FieldSpec("env_id", tr("Environment"), help=what, required="env" in needs, placeholder=example)
-            )
+            hint = tr("e.g. {env}").format(env=example) if example else ""  # a name alone would look like a value
+            fields.append(FieldSpec("env_id", tr("Environment"), help=what, required="env" in needs, placeholder=hint))
         if "dataset" in needs:
             fields.append(FieldSpec("dataset", tr("Dataset"), help=tr("What to learn from"), required=True))
         return [

@@ -20,6 +20,7 @@ from gym_gui.services.live_connection import join_session
 from gym_gui.services.play_sessions import SessionWish, is_live, seats_of
 from gym_gui.services.run_words import is_over
 from gym_gui.services.session_controller import SessionController
+from gym_gui.services.trained_worlds import game_of
 from gym_gui.services.worker_queries import WorkerQueries
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.play.live_session import LiveSession
@@ -271,7 +272,11 @@ class PlayDesk(QObject):
     def switch_environment(self, entry: CheckpointEntry, seed: int = 1) -> None:
         """Start a session on a checkpoint's own environment, with it in the seat."""
         self.deploy_told.emit(entry, self.tr("Starting a session on {env}…").format(env=entry.env_id), "muted", "")
-        self.start(SessionWish(entry.env_id, seed, "policy", str(entry.path)), entry)
+
+        def start(game: dict[str, Any]) -> None:
+            self.start(SessionWish(entry.env_id, seed, "policy", str(entry.path), game), entry)
+
+        self._in_background(lambda: game_of(entry), start, lambda why: self.deploy_told.emit(entry, why, "error", ""))
 
     def _loaded(self, entry: CheckpointEntry) -> Callable[[PolicyLoad], None]:
         def done(load: PolicyLoad) -> None:

@@ -5,7 +5,7 @@ The wheel goes on to what scrolls around them. A combo box never follows it, foc
 
 from __future__ import annotations
 
-from PyQt6.QtCore import Qt
+from PyQt6.QtCore import QMargins, QSize, Qt
 from PyQt6.QtGui import QPaintEvent, QWheelEvent
 from PyQt6.QtWidgets import QComboBox, QSlider, QSpinBox, QStyle, QStyleOptionComboBox, QStylePainter, QWidget
 
@@ -24,20 +24,29 @@ class CalmCombo(QComboBox):
         if event is not None:
             event.ignore()
 
+    def sizeHint(self) -> QSize:
+        """With the margin of the label, which the style's own hint leaves out: else the longest word would be cut."""
+        return super().sizeHint().grownBy(QMargins(0, 0, _LABEL_MARGIN, 0))
+
     def paintEvent(self, event: QPaintEvent | None) -> None:
-        style = self.style()
-        if self.isEditable() or style is None:
+        if self.isEditable():
             super().paintEvent(event)
             return
         option = QStyleOptionComboBox()
         self.initStyleOption(option)
-        parts = QStyle.SubControl
-        room = style.subControlRect(QStyle.ComplexControl.CC_ComboBox, option, parts.SC_ComboBoxEditField, self)
-        cut = Qt.TextElideMode.ElideRight
-        option.currentText = self.fontMetrics().elidedText(self.currentText(), cut, room.width() - _LABEL_MARGIN)
+        option.currentText = self.shown_text()
         painter = QStylePainter(self)
         painter.drawComplexControl(QStyle.ComplexControl.CC_ComboBox, option)
         painter.drawControl(QStyle.ControlElement.CE_ComboBoxLabel, option)
+
+    def shown_text(self) -> str:
+        """What is chosen, as far as there is room."""
+        style, option = self.style(), QStyleOptionComboBox()
+        assert style is not None
+        self.initStyleOption(option)
+        part = QStyle.SubControl.SC_ComboBoxEditField
+        room = style.subControlRect(QStyle.ComplexControl.CC_ComboBox, option, part, self).width() - _LABEL_MARGIN
+        return self.fontMetrics().elidedText(self.currentText(), Qt.TextElideMode.ElideRight, room)
 
 
 class CalmSpinBox(QSpinBox):
