@@ -11,6 +11,7 @@ import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
@@ -28,6 +29,21 @@ _PRIVATE = ".daemon-{pid}-{number}.sock"
 _LEAVE_SECONDS = 1.0
 
 
+@dataclass(frozen=True)
+class _Listening:
+    """A server, the name of its socket, and which file that is: anybody may put another one there."""
+
+    server: grpc.aio.Server
+    path: Path
+    identity: tuple[int, int]
+
+    def is_at(self, path: Path) -> bool:
+        try:
+            return _identity(path) == self.identity
+        except OSError:
+            return False
+
+
 class FrontDoor:
     """Made while the instance lock is held. :meth:`bind`, then :meth:`open` once everybody can be served;
     :meth:`tend` now and then; :meth:`close` before the lock is released. All in the daemon's event loop."""
@@ -37,7 +53,7 @@ class FrontDoor:
     ) -> None:
         self._paths, self._settings, self._make_server = paths, settings, make_server
         self._number = 0
-        self._local: tuple[grpc.aio.Server, Path] | None = None
+        self._local: _Listening | None = None
         self._remote: grpc.aio.Server | None = None
         self.tcp_target = ""
 
@@ -59,33 +75,41 @@ class FrontDoor:
     async def open(self) -> None:
         """Answer, and let clients find the socket."""
         assert self._local is not None, "bind comes first"
-        await self._local[0].start()
+        await self._local.server.start()
         if self._remote is not None:
             await self._remote.start()
-        self._publish(self._local[1])
+        await self._make_known(self._local)
 
     async def tend(self) -> None:
         """Mend what somebody removed or replaced. Raises OSError, :class:`CannotListenError`."""
-        if self._local is None or _same_file(self._paths.socket, self._local[1]):
+        if self._local is None or self._local.is_at(self._paths.socket):
             return
-        if not self._local[1].is_socket():
-            before, self._local = self._local, self._bind_socket()
-            await self._local[0].start()
-            await before[0].stop(_LEAVE_SECONDS)
-        self._publish(self._local[1])
+        await self._make_known(self._local)
         log_event(logger, codes.LOG_SOCKET_MENDED, level=logging.WARNING, socket=str(self._paths.socket))
 
     async def close(self) -> None:
         """Hang up. Calls under way have a moment to end."""
-        if self._local is not None and _same_file(self._paths.socket, self._local[1]):
+        if self._local is not None and self._local.is_at(self._paths.socket):
             with suppress(OSError):
                 self._paths.socket.unlink()
-        for server in (self._local[0] if self._local else None, self._remote):
+        for server in (self._local.server if self._local else None, self._remote):
             if server is not None:
                 await server.stop(_LEAVE_SECONDS)
         if self._local is not None:
             with suppress(OSError):
-                self._local[1].unlink(missing_ok=True)
+                self._local.path.unlink(missing_ok=True)
+
+    async def _make_known(self, local: _Listening) -> None:
+        """Link the socket to the name that clients dial. One whose own name leads elsewhere by now, also since it was
+        bound, cannot be linked any more: then there is a new one."""
+        if not local.is_at(local.path):
+            self._local = self._bind_socket()
+            await self._local.server.start()
+            await local.server.stop(_LEAVE_SECONDS)
+            with suppress(OSError):  # what was put there; the next daemon removes it otherwise
+                local.path.unlink(missing_ok=True)
+            local = self._local
+        self._publish(local.path)
 
     def _require_nobody(self) -> None:
         """Where a lock can be lost (a lock file on a network disk that was removed), a daemon that lives is still
@@ -97,19 +121,19 @@ class FrontDoor:
                 "Use it, or stop it with `mosaic daemon stop`."
             )
 
-    def _bind_socket(self) -> tuple[grpc.aio.Server, Path]:
+    def _bind_socket(self) -> _Listening:
         self._number += 1
         path = self._paths.trainer / _PRIVATE.format(pid=os.getpid(), number=self._number)
         server = self._make_server()
         try:
             server.add_insecure_port(f"unix:{dialled(path)}")
             path.chmod(0o600)
+            return _Listening(server, path, _identity(path))
         except (RuntimeError, OSError) as error:
             raise CannotListenError(
                 f"cannot make a socket in {self._paths.trainer}: {_why(error, 'the disk may not allow sockets')}. "
                 "Set MOSAIC_HOME to a folder on a local disk."
             ) from error
-        return server, path
 
     def _publish(self, private: Path) -> None:
         """In one step: a client finds the old socket or the new one, never none."""
@@ -151,8 +175,7 @@ def _why(error: Exception, otherwise: str) -> str:
     return error.strerror if isinstance(error, OSError) and error.strerror else otherwise
 
 
-def _same_file(one: Path, other: Path) -> bool:
-    try:
-        return os.path.samestat(one.lstat(), other.lstat())
-    except OSError:
-        return False
+def _identity(path: Path) -> tuple[int, int]:
+    """Raises OSError. The kernel gives the number of a socket to no other file while somebody listens on it."""
+    found = path.lstat()
+    return found.st_dev, found.st_ino
