@@ -15,8 +15,8 @@ import numpy as np
 
 
 class FaultyGame(gym.Env[Any, Any]):
-    """``fault`` is raise, hang, exit, segfault or fork (a child that leaves in good order), ``place`` the method, ``at``
-    the step at which it happens. How many steps were finished stands in the file ``counter``."""
+    """``fault`` is raise, hang, exit, segfault or fork (a child that leaves in good order), ``place`` the method,
+    ``at`` the step at which it happens. How many steps were finished stands in the file ``counter``."""
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 50}
 
