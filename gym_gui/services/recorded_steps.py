@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,14 +41,20 @@ class StepSource:
 
     @contextmanager
     def as_folder(self, episode: int | None = None, *, description_only: bool = False) -> Iterator[Path]:
-        """A folder for a process of the worker to read; one of a run holds the episode alone, and goes afterwards."""
+        """A folder for a process of the worker to read; one of a run holds the episode alone, and goes afterwards.
+        Raises ToolRefusedError where it cannot be written."""
         if self.folder is not None:
             yield self.folder
             return
-        with passing_folder("replay") as place:
-            recording = Recording.new(place, self.about)
-            if not description_only:
-                recording.add(self.chunks(episode))
+        with ExitStack() as passing:
+            try:
+                place = passing.enter_context(passing_folder("replay"))
+                recording = Recording.new(place, self.about)
+                if not description_only:
+                    recording.add(self.chunks(episode))
+            except OSError as error:
+                said = f"{error.strerror or error} in {tempfile.gettempdir()}; TMPDIR names another folder"
+                raise ToolRefusedError(f"the steps of {self.name} cannot be handed to the replay: {said}") from error
             yield recording.folder
 
     def manifest(self) -> WorkerManifest:

@@ -21,6 +21,7 @@ from gym_gui.services.replay.episode_list import ListedEpisode, filtered, listed
 from gym_gui.services.replay.episode_record import EpisodeRecord, Stripe, choices, stripes
 from gym_gui.services.replay.recorded_evaluations import recorded_evaluations
 from gym_gui.services.replay.take_over import TakeOverError, game_settings, policy_at, taken_over
+from gym_gui.services.worker_tools import ToolRefusedError
 from mosaic_protocol.events import StepChunk
 from mosaic_protocol.paths import MosaicPaths, RunPaths
 from mosaic_protocol.steps.recorded_episodes import read_episodes
@@ -199,6 +200,19 @@ def test_a_copy_that_cannot_be_made_leaves_the_one_that_a_session_reads(folder: 
         taken_over(recorded_steps.StepSource(own.name, own.about, on_a_full_disk), paths, 1, 1)
     assert list(paths.beginnings.iterdir()) == [kept]
     assert [len(one) for one in read_episodes(Recording.at(kept).chunks(1), 1)] == [2]
+
+
+def test_a_full_disk_hands_no_steps_to_a_replay(folder: Path) -> None:
+    own = recorded_steps.of_folder(folder)
+
+    def on_a_full_disk(episode: int | None) -> Iterator[StepChunk]:
+        yield from own.chunks(episode)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    source = recorded_steps.StepSource(own.name, own.about, on_a_full_disk)
+    said = r"cannot be handed to the replay: No space left on device in .*; TMPDIR names another folder"
+    with pytest.raises(ToolRefusedError, match=said), source.as_folder(1):
+        raise AssertionError("there is none")
 
 
 def test_the_policy_of_then_is_at_hand(tmp_path: Path) -> None:
