@@ -14,6 +14,7 @@ import click
 from gym_gui.cli import format as fmt
 from gym_gui.cli import run_view
 from gym_gui.cli.errors import CliError, ExitCode
+from gym_gui.cli.live.thoughts import Thoughts
 from gym_gui.cli.options import json_option, run_argument
 from gym_gui.cli.progress import Pace, Part, fitted, progress_parts
 from gym_gui.cli.session import CliSession, program, run_id_for
@@ -30,25 +31,35 @@ _AWAY = [Part("trainer daemon away, waiting…"), Part("the run goes on; `mosaic
 class Display(Protocol):
     """Where progress is shown."""
 
-    def show(self, state: str, parts: list[Part]) -> None:
-        """Called several times a second; ``state`` changes when something worth a line happened."""
+    def show(self, state: str, parts: list[Part], below: str = "") -> None:
+        """Called several times a second; ``state`` changes when something worth a line happened. ``below``: what is to
+        stand in a second line."""
 
     def close(self) -> None:
         """Leave the terminal ready for the next line."""
 
 
 class LiveLine:
-    """One line of a terminal that is written over and over."""
+    """One line of a terminal that is written over and over, or two of them."""
 
-    def show(self, state: str, parts: list[Part]) -> None:
-        text = fitted(parts, fmt.terminal_width() - 1)
+    def __init__(self) -> None:
+        self._has_second = False
+
+    def show(self, state: str, parts: list[Part], below: str = "") -> None:
+        width = fmt.terminal_width() - 1
+        text = fitted(parts, width)
         word = text[: len(state)]
-        sys.stdout.write(f"\r{fmt.painted(word, state)}{text[len(word) :]}\x1b[K")
+        sys.stdout.write(f"\r{fmt.painted(word, state)}{text[len(word) :]}\x1b[K{self._second(below, width)}")
         sys.stdout.flush()
 
     def close(self) -> None:
-        sys.stdout.write("\r\x1b[K")
+        sys.stdout.write(f"{self._second('', 0)}\r\x1b[K")
         sys.stdout.flush()
+
+    def _second(self, text: str, width: int) -> str:
+        """The cursor goes back to the first line; one that is no longer needed is emptied."""
+        was_there, self._has_second = self._has_second, bool(text)
+        return f"\n{fmt.dimmed(fmt.cut(text, width))}\x1b[K\x1b[1F" if text or was_there else ""
 
 
 class PlainLines:
@@ -57,11 +68,13 @@ class PlainLines:
     def __init__(self) -> None:
         self._last, self._next_at = "", 0.0
 
-    def show(self, state: str, parts: list[Part]) -> None:
+    def show(self, state: str, parts: list[Part], below: str = "") -> None:
         now = time.monotonic()
         if state != self._last or now >= self._next_at:
             self._last, self._next_at = state, now + _PLAIN_SECONDS
             click.echo("  ".join(part.text for part in parts))
+            if below:
+                click.echo(f"  {below}")
 
     def close(self) -> None:
         """Every line is whole already."""
@@ -70,7 +83,7 @@ class PlainLines:
 class Nothing:
     """For programs, which want the end only."""
 
-    def show(self, state: str, parts: list[Part]) -> None:
+    def show(self, state: str, parts: list[Part], below: str = "") -> None:
         """Says nothing."""
 
     def close(self) -> None:
@@ -83,7 +96,7 @@ class Follower:
     def __init__(self, session: CliSession, run_id: str, display: Display) -> None:
         self._session, self._run_id, self._display = session, run_id, display
         self._client: TrainerClient | None = None
-        self._pace = Pace()
+        self._pace, self._thoughts = Pace(), Thoughts()
 
     def until_over(self) -> pb.Run:
         """Raises :class:`CliError` INTERRUPTED on Ctrl-C, and whatever the daemon says when the run is gone."""
@@ -105,7 +118,8 @@ class Follower:
             self._display.show("away", _AWAY)
             return
         waited = time.time() - run.created_at
-        self._display.show(run_view.state_word(run), progress_parts(run, self._pace, waited))
+        thought = self._thoughts.of(self._client, run) if self._client is not None else ""
+        self._display.show(run_view.state_word(run), progress_parts(run, self._pace, waited), thought)
 
     def _look(self) -> pb.Run | None:
         """The run as it is now; None while the daemon is away."""
