@@ -12,6 +12,7 @@ import agentspeak as asp
 
 from mosaic_protocol.live.messages import Tell
 from mosaic_protocol.mind import AgentMind, ValueTable
+from mosaic_worker.errors import UsageError
 from spade_bdi_rl_worker.agent.mind_keeper import MindKeeper
 from spade_bdi_rl_worker.agent.program import ProgramError, mistake_at, parse_term
 from spade_bdi_rl_worker.agent.reasoner import GoalFailedError, NotYetError, PlanError, Reasoner, place_of
@@ -70,8 +71,10 @@ class LearningAgent:
         self.reasoner = Reasoner(name, lambda: runtime.episodes)
         self.reasoner.body = self
         self.mind = MindKeeper(self.reasoner)
+        self.is_done = False
+        """Whether it said so itself."""
         self.is_over = False
-        """Whether its share of the run is used up, or it said so itself."""
+        """Whether its share of the run is used up, or it is done."""
         self.has_ended = False
         """Whether that was so in the middle of a plan, which will not be gone on with."""
         self.rests = False
@@ -171,7 +174,7 @@ class LearningAgent:
         """How much of its share is used up."""
         runtime = self.runtime
         runtime.progress = self.budget.progress(runtime.steps, runtime.episodes)
-        self.is_over = self.is_over or runtime.progress >= 1.0
+        self.is_over = self.is_done or runtime.progress >= 1.0
 
     def _update_beliefs(self) -> None:
         runtime, last = self.runtime, self.last
@@ -189,6 +192,10 @@ class LearningAgent:
                 self.reasoner.believe(_FAILING)
             elif runtime.episodes - self._cached_at >= OLD:
                 self.reasoner.believe(_OLD)
+
+    def end(self) -> None:
+        """It has done what it wanted."""
+        self.is_done = self.is_over = True
 
     def cache_policy(self) -> None:
         self.drop_policy()
@@ -317,7 +324,8 @@ class LearningAgent:
         """Beliefs and goals."""
         return {
             "beliefs": self.mind.beliefs,
-            "goals": [asp.asl_repr(goal) for goal in self.reasoner.pending_goals()],
+            "goals": self.reasoner.pending(),
+            "is_done": self.is_done,
             "problem": self.reasoner.problem,
             "cached_at": self._cached_at,
             "believed": list(self._believed),
@@ -333,7 +341,14 @@ class LearningAgent:
         for text in found["beliefs"]:
             literal = parse_term(text)
             reasoner.beliefs[literal.literal_group()].add(literal)
-        for text in found["goals"]:
-            reasoner.pursue(parse_term(text))
+        for goal in found["goals"]:
+            self._take_up(goal if isinstance(goal, dict) else {"goal": goal})
+        self.is_done = found.get("is_done", False)
         reasoner.problem, self._cached_at = found["problem"], found["cached_at"]
         self._believed = tuple(found["believed"])
+
+    def _take_up(self, goal: dict[str, Any]) -> None:
+        try:
+            self.reasoner.take_up(goal)
+        except PlanError as error:
+            raise UsageError(f"{self.name} pursued !{goal['goal']} then, but {error}") from error
