@@ -22,7 +22,7 @@ from mosaic_protocol.mind import AgentMind
 from mosaic_worker.errors import UsageError
 from mosaic_worker.settings import Settings
 from mosaic_worker.training.session import TrainingSession
-from spade_bdi_rl_worker.agent.learner import LearningAgent
+from spade_bdi_rl_worker.agent.learner import LearningAgent, tell_all
 from spade_bdi_rl_worker.agent.reasoner import PlanError
 from spade_bdi_rl_worker.crew import Crew
 from spade_bdi_rl_worker.network.spade_agent import SpadeLearner, forget_agents
@@ -197,16 +197,8 @@ class SpadeBDIRunner:
         return tuple(agent.seen() for agent in self.crew.agents)
 
     def tell(self, told: Tell) -> str:
-        """Called in another thread. Everybody is told, or nobody."""
-        chosen = [agent for agent in self.crew.agents if told.agent in ("", agent.name)]
-        if not chosen:
-            return f"there is no agent {told.agent!r}; this run has {', '.join(self.names)}"
-        problems = [why for agent in chosen if (why := agent.why_not_told(told))]
-        if len(problems) == len(chosen):
-            return problems[0]
-        for agent in chosen:
-            agent.tell(told)
-        return ""
+        """Called in another thread."""
+        return tell_all(self.crew.agents, told)
 
 
 async def _leave(agent: Any) -> None:

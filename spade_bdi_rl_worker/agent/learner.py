@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -239,14 +239,14 @@ class LearningAgent:
         event = (asp.Trigger.addition, asp.GoalType.achievement, *term.literal_group())
         if told.kind == "goal" and event not in self.reasoner.plans:
             return f"{self.name} has no plan for !{term.functor}/{len(term.args)}; its plans are in its .asl file"
+        if len(self._inbox) >= _MOST_WAITING:
+            return f"{self.name} has not listened yet to what it was told before; try again in a moment"
         return ""
 
     def tell(self, told: Tell) -> str:
         """A person says something; why it cannot be, or "". Safe in any thread."""
         if why := self.why_not_told(told):
             return why
-        if len(self._inbox) >= _MOST_WAITING:
-            return f"{self.name} has not listened yet to what it was told before; try again in a moment"
         term = parse_term(told.text)
         self._inbox.append((PERSON, ACHIEVE if told.kind == "goal" else TELL, term, written(term)))
         return ""
@@ -352,3 +352,16 @@ class LearningAgent:
             self.reasoner.take_up(goal)
         except PlanError as error:
             raise UsageError(f"{self.name} pursued !{goal['goal']} then, but {error}") from error
+
+
+def tell_all(agents: Sequence[LearningAgent], told: Tell) -> str:
+    """A person says something to one agent, or to all: each of them hears it, or nobody; then why, in one sentence."""
+    meant = [agent for agent in agents if told.agent in ("", agent.name)]
+    if not meant:
+        return f"there is no agent {told.agent!r}; this run has {', '.join(agent.name for agent in agents)}"
+    problems = [why for agent in meant if (why := agent.why_not_told(told))]
+    if problems:
+        return problems[0]
+    for agent in meant:
+        agent.tell(told)
+    return ""
