@@ -14,11 +14,12 @@ import msgspec
 
 from gym_gui.services.recorded_steps import StepSource
 from mosaic_protocol.events import StepChunk, TrainingStep
-from mosaic_protocol.mind import MIND, Mind, MindError, MindReader
+from mosaic_protocol.mind import MIND, WHOLE_EVERY, Mind, MindError, MindReader
 from mosaic_protocol.steps.chunk import OpenedChunk
 
-MOST_CHUNKS = 400
-"""So far back a whole record is looked for. Further back than this it was removed with old steps, or never written."""
+MOST_LOOKS = 32 * WHOLE_EVERY
+"""How often it is looked further back for a whole record, by an episode or more each time: those of an agent alternate
+with those of others, of which there may be 15. Further back it was removed with old steps, or never written."""
 
 
 class NoMindError(Exception):
@@ -60,6 +61,8 @@ def minds_of(source: StepSource, episode: int, agent: str | None = None) -> list
         raise NoMindError(f"{source.name} has no recorded episode {episode}: `mosaic episodes` lists those there are")
     played = [step for chunk in chunks for step in OpenedChunk(chunk).steps() if step.episode == episode]
     wanted = agent if agent is not None else played[0].agent_id
+    if wanted not in (players := list(dict.fromkeys(step.agent_id for step in played))):
+        raise NoMindError(f"episode {episode} of {source.name} was played by {', '.join(players)}, not by {wanted}")
     places = {step.step: place for place, step in enumerate(step for step in played if step.agent_id == wanted)}
     reader, found, problem = MindReader(), list[MindAt](), ""
     for step in _records_back_to_a_whole_one(source, chunks, episode, wanted):
@@ -81,14 +84,30 @@ def mind_at(found: Sequence[MindAt], place: int) -> MindAt:
     return until[-1] if until else found[0]
 
 
-def newest_episode(source: StepSource, tail: Iterator[TrainingStep]) -> int:
-    """The episode that is being played, or was played last, by the last recorded steps. Raises NoMindError."""
+def newest_episode(source: StepSource, tail: Iterator[TrainingStep], agent: str | None = None) -> int:
+    """The episode that is being played, or was played last, by the last recorded steps. ``agent``: of several, the last
+    one that this agent played. Raises NoMindError, and what damaged chunks raise."""
     last = None
     for step in tail:
-        last = step.episode
+        last = step
     if last is None:
         raise NoMindError(f"{source.name} has no recorded steps: its worker records none, or has not begun")
-    return last
+    if agent is None or last.agent_id == agent:
+        return last.episode
+    return _newest_of(source, list(source.chunks(last.episode)), agent)
+
+
+def _newest_of(source: StepSource, chunks: list[StepChunk], agent: str) -> int:
+    players: dict[str, None] = {}
+    for _ in range(MOST_LOOKS):
+        steps = [step for chunk in chunks for step in OpenedChunk(chunk).steps(observations=False)]
+        if played := [step.episode for step in steps if step.agent_id == agent]:
+            return max(played)
+        players |= dict.fromkeys(step.agent_id for step in steps)
+        if not chunks or not (chunks := _chunks_before(source, chunks[0])):
+            break
+    known = ", ".join(players) or "nobody"
+    raise NoMindError(f"the last episodes of {source.name} were played by {known}, none of them by {agent}")
 
 
 def _why_none(source: StepSource, episode: int, problem: str) -> str:
@@ -102,7 +121,7 @@ def _records_back_to_a_whole_one(
 ) -> list[TrainingStep]:
     """The agent's steps with records, from the last whole one before the episode, or at its beginning, to its end."""
     kept = _records(chunks, episode, agent)
-    for _ in range(MOST_CHUNKS):
+    for _ in range(MOST_LOOKS):
         if (start := _last_whole(kept, episode)) is not None:
             return kept[start:]
         if not (chunks := _chunks_before(source, chunks[0])):

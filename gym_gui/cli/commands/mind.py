@@ -65,7 +65,7 @@ def _minds(client: TrainerClient, run_id: str, episode: int | None, agent: str |
 
     source = recorded_steps.of_run(client, client.run(run_id))
     try:
-        wanted = minds.newest_episode(source, client.steps(run_id, tail=1)) if episode is None else episode
+        wanted = minds.newest_episode(source, client.steps(run_id, tail=1), agent) if episode is None else episode
         return minds.minds_of(source, wanted, agent)
     except minds.NoMindError as error:
         raise CliError(str(error), ExitCode.REFUSED) from error
