@@ -9,7 +9,7 @@ import agentspeak as asp
 from mosaic_protocol.mind import Belief, Term, text_of
 
 SOURCE = "source"
-SELF, PERCEPT, LEARNED, PERSON = "self", "percept", "learned", "person"
+SELF, PERCEPT, LEARNED, PERSON = SOURCES = ("self", "percept", "learned", "person")
 _PRECEDENCE = {"|": 1, "&": 2, "not": 3}
 _COMPARISON, _ARITHMETIC = 4, 5
 
