@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 from typing import Any, TypeVar
@@ -28,7 +28,7 @@ from spade_bdi_rl_worker.crew import Crew
 from spade_bdi_rl_worker.network.spade_agent import SpadeLearner, forget_agents
 from spade_bdi_rl_worker.settings import xmpp_of
 from spade_bdi_rl_worker.telling import ScalarRows
-from spade_bdi_rl_worker.xmpp import Pulse, ServerError, XmppServer, choose_server, connect
+from spade_bdi_rl_worker.xmpp import Pulse, ServerError, XmppServer, choose_server, connect, leave
 
 REST_SECONDS = 2.0
 """How long agents may take to come to rest before a checkpoint is written as they are."""
@@ -79,13 +79,15 @@ class SpadeBDIRunner:
         accounts = {agent.name: await asyncio.to_thread(server.account, agent.name) for agent in self.crew.agents}
         jids = {name: account.jid for name, account in accounts.items()}
         async with AsyncExitStack() as living:
+            present: list[SpadeLearner] = []
+            living.push_async_callback(leave_together, present)
             for agent in self.crew.agents:
                 others = {name: jid for name, jid in jids.items() if name != agent.name}
                 account = accounts[agent.name]
                 spade = SpadeLearner(account.jid, account.password, agent, self, others)
                 agent.connect(spade.send)
                 await connect(spade, server)
-                living.push_async_callback(_leave, spade)
+                present.append(spade)
                 await living.enter_async_context(Pulse(spade, server, self._lose_server))
             await self._aside(lambda: self._session.begin(self.crew.total_steps))
             self._session.show(self.crew.picture, self)
@@ -201,6 +203,6 @@ class SpadeBDIRunner:
         return tell_all(self.crew.agents, told)
 
 
-async def _leave(agent: Any) -> None:
-    with suppress(Exception):  # the server may be gone already
-        await asyncio.wait_for(agent.stop(), 5.0)
+async def leave_together(agents: Sequence[Any]) -> None:
+    """A server that answers nobody is waited for once, not once for each agent."""
+    await asyncio.gather(*(leave(agent) for agent in agents))
