@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import uvloop
 
@@ -22,7 +22,7 @@ from mosaic_protocol.mind import AgentMind
 from mosaic_worker.errors import UsageError
 from mosaic_worker.settings import Settings
 from mosaic_worker.training.session import TrainingSession
-from spade_bdi_rl_worker.agent.learner import LearningAgent
+from spade_bdi_rl_worker.agent.learner import LearningAgent, tell_all
 from spade_bdi_rl_worker.agent.reasoner import PlanError
 from spade_bdi_rl_worker.crew import Crew
 from spade_bdi_rl_worker.network.spade_agent import SpadeLearner, forget_agents
@@ -81,16 +81,16 @@ class SpadeBDIRunner:
         self._over = asyncio.get_running_loop().create_future()
         accounts = {agent.name: await asyncio.to_thread(server.account, agent.name) for agent in self.crew.agents}
         jids = {name: account.jid for name, account in accounts.items()}
-        connected: list[SpadeLearner] = []
         async with AsyncExitStack() as living:
-            living.push_async_callback(_leave, connected)
+            present: list[SpadeLearner] = []
+            living.push_async_callback(leave_together, present)
             for agent in self.crew.agents:
                 others = {name: jid for name, jid in jids.items() if name != agent.name}
                 account = accounts[agent.name]
                 spade = SpadeLearner(account.jid, account.password, agent, self, others)
                 agent.connect(spade.send)
                 await connect(spade, server)
-                connected.append(spade)
+                present.append(spade)
                 await living.enter_async_context(Pulse(spade, server, self._lose_server))
             await self._aside(lambda: self._session.begin(self.crew.total_steps))
             self._session.show(self.crew.picture, self)
@@ -202,18 +202,10 @@ class SpadeBDIRunner:
         return tuple(agent.seen() for agent in self.crew.agents)
 
     def tell(self, told: Tell) -> str:
-        """Called in another thread. Everybody is told, or nobody."""
-        chosen = [agent for agent in self.crew.agents if told.agent in ("", agent.name)]
-        if not chosen:
-            return f"there is no agent {told.agent!r}; this run has {', '.join(self.names)}"
-        problems = [why for agent in chosen if (why := agent.why_not_told(told))]
-        if len(problems) == len(chosen):
-            return problems[0]
-        for agent in chosen:
-            agent.tell(told)
-        return ""
+        """Called in another thread."""
+        return tell_all(self.crew.agents, told)
 
 
-async def _leave(agents: Iterable[SpadeLearner]) -> None:
-    """All at once: a server that answers nobody makes each of them wait."""
-    await asyncio.gather(*map(leave, agents))
+async def leave_together(agents: Sequence[Any]) -> None:
+    """A server that answers nobody is waited for once, not once for each agent."""
+    await asyncio.gather(*(leave(agent) for agent in agents))

@@ -11,6 +11,7 @@ from typing import Any
 
 from mosaic_worker.errors import UsageError
 from mosaic_worker.settings import Settings
+from spade_bdi_rl_worker.agent.terms import SOURCES
 from spade_bdi_rl_worker.learning.strategy import Strategy
 from spade_bdi_rl_worker.xmpp import XmppSettings
 
@@ -33,6 +34,11 @@ def agents_of(params: Mapping[str, Any]) -> list[AgentSettings]:
         if not _NAME.fullmatch(name):
             raise UsageError(
                 f"--agents {params['agents']}: {name!r} is no name; use small letters, digits and _, such as learner"
+            )
+        if name in SOURCES:
+            raise UsageError(
+                f"--agents {params['agents']}: an agent called {name} would be taken for something else: "
+                f"beliefs have the sources {', '.join(SOURCES)}; choose another name"
             )
         found.append(AgentSettings(name, plans or str(params["plans"])))
     names = [one.name for one in found]

@@ -6,24 +6,21 @@ to the last whole record of its agent: a chunk or two of steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from gym_gui.services.recorded_steps import StepSource
-from mosaic_protocol.events import EpisodeSummary, StepChunk, TrainingStep
-from mosaic_protocol.mind import MIND, Mind, MindError, MindReader
+from mosaic_protocol.events import StepChunk, TrainingStep
+from mosaic_protocol.mind import MIND, WHOLE_EVERY, Mind, MindError, MindReader
 from mosaic_protocol.steps.chunk import OpenedChunk
 from mosaic_protocol.suggest import did_you_mean
 
-MOST_CHUNKS = 400
-"""So far back a whole record is looked for. Further back than this it was removed with old steps, or never written."""
-
-_TAILS = (1_000, 100_000)
-"""Agents of a run mostly take turns, so that few episodes suffice; one that was done early is looked for further
-back."""
+MOST_LOOKS = 32 * WHOLE_EVERY
+"""How often it is looked further back for a whole record, by an episode or more each time: those of an agent alternate
+with those of others, of which there may be 15. Further back it was removed with old steps, or never written."""
 
 
 class NoMindError(Exception):
@@ -89,29 +86,31 @@ def mind_at(found: Sequence[MindAt], place: int) -> MindAt:
     return until[-1] if until else found[0]
 
 
-def newest_episode(source: StepSource, tail: Iterator[TrainingStep]) -> int:
-    """The episode that is being played, or was played last, by the last recorded steps. Raises NoMindError."""
+def newest_episode(source: StepSource, tail: Iterator[TrainingStep], agent: str | None = None) -> int:
+    """The episode that is being played, or was played last, by the last recorded steps. ``agent``: of several, the last
+    one that this agent played. Raises NoMindError, and what damaged chunks raise."""
     last = None
     for step in tail:
-        last = step.episode
+        last = step
     if last is None:
         raise NoMindError(f"{source.name} has no recorded steps: its worker records none, or has not begun")
-    return last
+    if agent is None or last.agent_id == agent:
+        return last.episode
+    return _newest_of(source, list(source.chunks(last.episode)), agent)
 
 
-def newest_episode_of(agent: str, source: StepSource, ended: Callable[[int], Iterator[EpisodeSummary]]) -> int:
-    """The last episode that one of several agents ended. ``ended`` reads the last so many of all agents. Raises
-    NoMindError."""
+def _newest_of(source: StepSource, chunks: list[StepChunk], agent: str) -> int:
     players: dict[str, None] = {}
-    for tail in _TAILS:
-        last = None
-        for one in ended(tail):
-            players[one.agent_id] = None
-            last = one.episode if one.agent_id == agent else last
-        if last is not None:
-            return last
-    others = did_you_mean(agent, filter(None, players))
-    raise NoMindError(f"{source.name} has no episode of an agent {agent!r} among its last {_TAILS[-1]:,}{others}")
+    for _ in range(MOST_LOOKS):
+        steps = [step for chunk in chunks for step in OpenedChunk(chunk).steps(observations=False)]
+        if played := [step.episode for step in steps if step.agent_id == agent]:
+            return max(played)
+        players |= dict.fromkeys(step.agent_id for step in steps)
+        if not chunks or not (chunks := _chunks_before(source, chunks[0])):
+            break
+    known = ", ".join(filter(None, players)) or "an agent without a name"
+    near = did_you_mean(agent, filter(None, players))
+    raise NoMindError(f"the last episodes of {source.name} were played by {known}, none of them by {agent!r}{near}")
 
 
 def _why_none(source: StepSource, episode: int, problem: str) -> str:
@@ -125,7 +124,7 @@ def _records_back_to_a_whole_one(
 ) -> list[TrainingStep]:
     """The agent's steps with records, from the last whole one before the episode, or at its beginning, to its end."""
     kept = _records(chunks, episode, agent)
-    for _ in range(MOST_CHUNKS):
+    for _ in range(MOST_LOOKS):
         if (start := _last_whole(kept, episode)) is not None:
             return kept[start:]
         if not (chunks := _chunks_before(source, chunks[0])):

@@ -142,7 +142,7 @@ def _save_checkpoint(agent: Any, term: Any, intention: Any) -> Iterator[None]:
 
 
 def _done(agent: Any, term: Any, intention: Any) -> Iterator[None]:
-    _body(agent).is_over = True
+    _body(agent).end()
     yield
 
 

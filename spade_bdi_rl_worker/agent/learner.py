@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import agentspeak as asp
 
 from mosaic_protocol.live.messages import Tell
 from mosaic_protocol.mind import AgentMind, ValueTable
+from mosaic_worker.errors import UsageError
 from spade_bdi_rl_worker.agent.mind_keeper import MindKeeper
 from spade_bdi_rl_worker.agent.program import ProgramError, mistake_at, parse_term
 from spade_bdi_rl_worker.agent.reasoner import GoalFailedError, NotYetError, PlanError, Reasoner, place_of
@@ -70,8 +71,10 @@ class LearningAgent:
         self.reasoner = Reasoner(name, lambda: runtime.episodes)
         self.reasoner.body = self
         self.mind = MindKeeper(self.reasoner)
+        self.is_done = False
+        """Whether it said so itself."""
         self.is_over = False
-        """Whether its share of the run is used up, or it said so itself."""
+        """Whether its share of the run is used up, or it is done."""
         self.has_ended = False
         """Whether that was so in the middle of a plan, which will not be gone on with."""
         self.rests = False
@@ -171,7 +174,7 @@ class LearningAgent:
         """How much of its share is used up."""
         runtime = self.runtime
         runtime.progress = self.budget.progress(runtime.steps, runtime.episodes)
-        self.is_over = self.is_over or runtime.progress >= 1.0
+        self.is_over = self.is_done or runtime.progress >= 1.0
 
     def _update_beliefs(self) -> None:
         runtime, last = self.runtime, self.last
@@ -189,6 +192,10 @@ class LearningAgent:
                 self.reasoner.believe(_FAILING)
             elif runtime.episodes - self._cached_at >= OLD:
                 self.reasoner.believe(_OLD)
+
+    def end(self) -> None:
+        """It has done what it wanted."""
+        self.is_done = self.is_over = True
 
     def cache_policy(self) -> None:
         self.drop_policy()
@@ -234,6 +241,8 @@ class LearningAgent:
             return (
                 f"{self.name} has no plan for {_goal(*term.literal_group())}; it has plans for {self._served_goals()}"
             )
+        if len(self._inbox) >= _MOST_WAITING:
+            return f"{self.name} has not listened yet to what it was told before; try again in a moment"
         return ""
 
     def _served_goals(self) -> str:
@@ -244,8 +253,6 @@ class LearningAgent:
         """A person says something; why it cannot be, or "". Safe in any thread."""
         if why := self.why_not_told(told):
             return why
-        if len(self._inbox) >= _MOST_WAITING:
-            return f"{self.name} has not listened yet to what it was told before; try again in a moment"
         term = parse_term(told.text)
         self._inbox.append((PERSON, ACHIEVE if told.kind == "goal" else TELL, term, written(term)))
         return ""
@@ -323,7 +330,8 @@ class LearningAgent:
         """Beliefs and goals."""
         return {
             "beliefs": self.mind.beliefs,
-            "goals": [asp.asl_repr(goal) for goal in self.reasoner.pending_goals()],
+            "goals": self.reasoner.pending(),
+            "is_done": self.is_done,
             "problem": self.reasoner.problem,
             "cached_at": self._cached_at,
             "believed": list(self._believed),
@@ -339,10 +347,30 @@ class LearningAgent:
         for text in found["beliefs"]:
             literal = parse_term(text)
             reasoner.beliefs[literal.literal_group()].add(literal)
-        for text in found["goals"]:
-            reasoner.pursue(parse_term(text))
+        for goal in found["goals"]:
+            self._take_up(goal if isinstance(goal, dict) else {"goal": goal})
+        self.is_done = found.get("is_done", False)
         reasoner.problem, self._cached_at = found["problem"], found["cached_at"]
         self._believed = tuple(found["believed"])
+
+    def _take_up(self, goal: dict[str, Any]) -> None:
+        try:
+            self.reasoner.take_up(goal)
+        except PlanError as error:
+            raise UsageError(f"{self.name} pursued !{goal['goal']} then, but {error}") from error
+
+
+def tell_all(agents: Sequence[LearningAgent], told: Tell) -> str:
+    """A person says something to one agent, or to all: each of them hears it, or nobody; then why, in one sentence."""
+    meant = [agent for agent in agents if told.agent in ("", agent.name)]
+    if not meant:
+        return f"there is no agent {told.agent!r}; this run has {', '.join(agent.name for agent in agents)}"
+    problems = [why for agent in meant if (why := agent.why_not_told(told))]
+    if problems:
+        return problems[0]
+    for agent in meant:
+        agent.tell(told)
+    return ""
 
 
 def _goal(functor: str, arguments: int) -> str:

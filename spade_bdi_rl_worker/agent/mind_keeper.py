@@ -12,9 +12,11 @@ import msgspec
 
 from mosaic_protocol.mind import WHOLE_EVERY, AgentMind, Belief, Considered, Intention, Mind, PlanSpan, Said, ValueTable
 from spade_bdi_rl_worker.agent.reasoner import Reasoner, goal_text
-from spade_bdi_rl_worker.agent.terms import belief_of
+from spade_bdi_rl_worker.agent.terms import PERSON, belief_of
 
 MOST_MESSAGES, MOST_SPANS = 50, 200
+MOST_FROM_A_PERSON = 20
+"""Messages that stay among those that are seen, however many others come: who told something waits for it."""
 MOST_UNSAID = 1000
 """Messages that wait for the next episode to be recorded with; of more the newest are kept."""
 
@@ -27,6 +29,7 @@ class MindKeeper:
         self._reasoner = reasoner
         self._unsaid: deque[Said] = deque(maxlen=MOST_UNSAID)
         self._messages: deque[Said] = deque(maxlen=MOST_MESSAGES)
+        self._from_a_person: deque[Said] = deque(maxlen=MOST_FROM_A_PERSON)
         self._spans: deque[list[Any]] = deque(maxlen=MOST_SPANS)
         self._since_whole: int | None = None
         self._told: dict[str, Any] = {}
@@ -39,6 +42,8 @@ class MindKeeper:
         message = Said("in" if way == "in" else "out", peer, performative, text, time.time())
         self._unsaid.append(message)
         self._messages.append(message)
+        if peer == PERSON:
+            self._from_a_person.append(message)
 
     # ---- records -------------------------------------------------------------------------------------------------
 
@@ -134,13 +139,17 @@ class MindKeeper:
             goals=tuple(dict.fromkeys(one.goal for one in intentions)),
             intentions=tuple(intentions),
             considered=tuple(Considered(*one) for one in choice.considered) if choice is not None else (),
-            messages=tuple(self._messages),
+            messages=self._newest_messages(),
             problem=reasoner.problem,
             values=table.values[table.state] if table is not None and table.state is not None else (),
         )
         self._shown_before = held
         spans = tuple(PlanSpan(*one) for one in self._spans)
         return AgentMind(name, episode, mind, spans, strategy, table)
+
+    def _newest_messages(self) -> tuple[Said, ...]:
+        newest = set(map(id, self._messages))
+        return (*(one for one in self._from_a_person if id(one) not in newest), *self._messages)
 
     @property
     def beliefs(self) -> list[str]:

@@ -34,6 +34,8 @@ class BuiltPlan(asr.Plan):
         self.trigger_text = f"{node.event.trigger.value}{node.event.goal_type.value}{as_written(node.event.head)}"
         self.label: str = node.annotation.functor if node.annotation is not None else self.trigger_text
         self.loc = node.loc
+        self.variables = variables
+        """By name."""
         self.binds = bool(variables)
         """Whether the body may need what head or condition bind."""
         self.takes_any_event = not head.args and not head.annots

@@ -243,9 +243,9 @@ def _unescaped(escape: str) -> str:
 asp.parse_string = _read_string
 
 
-def parse_term(text: str) -> Any:
-    """One literal that a person or a peer says, such as ``at(1, left)``, without variables. Raises
-    :class:`ProgramError`."""
+def parse_term(text: str, *, ground: bool = True) -> Any:
+    """One literal that a person or a peer says, such as ``at(1, left)``; with variables only where it need not be
+    ``ground``. Raises :class:`ProgramError`."""
     log = _Listener()
     shown = _ONE_LINE.sub(" ", text.strip()).removesuffix(".")
     try:
@@ -257,6 +257,8 @@ def parse_term(text: str) -> Any:
             node = node.accept(agentspeak.parser.ConstFoldVisitor(log))
         if not log.mistakes:
             literal = node.accept(agentspeak.runtime.BuildTermVisitor({}))
+            if not ground:
+                return literal
             if not asp.is_ground(literal, {}):
                 log.note("it has a variable: say a value, which begins with a small letter or a digit", node.loc)
             else:

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable
@@ -21,7 +22,7 @@ import agentspeak.runtime as asr
 from mosaic_worker.errors import UsageError
 from spade_bdi_rl_worker.agent.beliefs import BeliefBase
 from spade_bdi_rl_worker.agent.plans import BuiltPlan, groups_read_by
-from spade_bdi_rl_worker.agent.program import Mistake, mistake_at
+from spade_bdi_rl_worker.agent.program import Mistake, mistake_at, parse_term
 from spade_bdi_rl_worker.agent.reasons import why_not
 from spade_bdi_rl_worker.agent.terms import as_written, atom, with_source, written
 
@@ -97,7 +98,7 @@ class Purpose(asr.Intention):
 
     @property
     def is_fresh(self) -> bool:
-        """Whether nothing of its body was executed yet."""
+        """Whether nothing of its body was executed yet, but perhaps a part of its first action."""
         return self.instr is self.plan.start
 
 
@@ -357,7 +358,7 @@ class Reasoner(asr.Agent):
             elif passed and chosen is not None:
                 why = f"listed after {chosen.label}, which applied first"
             else:
-                why = why_not(self, plan, choice.event)
+                why = why_not(self, plan, choice.event) or "its condition did not hold when the choice was made"
             found.append((plan.label, plan.context_text, why))
         return found
 
@@ -527,20 +528,64 @@ class Reasoner(asr.Agent):
 
     @property
     def is_fresh(self) -> bool:
-        """Whether every intention is a goal that nothing was done for yet: then goals and beliefs are the whole
-        state."""
+        """Whether every intention is a goal whose plan has not gone beyond its first action: then :meth:`pending` and
+        beliefs are the whole state."""
         return all(
             len(stack) == 1 and (stack[0].instr is None or (stack[0].is_goal and stack[0].is_fresh))
             for stack in self.intentions
         )
 
-    def pending_goals(self) -> list[Any]:
-        """The goal at the bottom of each stack that is not over."""
+    def pending(self) -> list[dict[str, Any]]:
+        """The goal at the bottom of each stack that is not over, as JSON, for :meth:`take_up`. One that nothing was yet
+        done for has its plan with it: another one might be chosen by what is believed now."""
         return [
-            stack[0].event
+            {"goal": asp.asl_repr(stack[0].event), **(self._chosen(stack[0]) if _is_untouched(stack) else {})}
             for stack in self.intentions
             if stack[0].is_goal and (len(stack) > 1 or stack[0].instr is not None)
         ]
+
+    def _chosen(self, purpose: Purpose) -> dict[str, Any]:
+        plan, scope = purpose.plan, purpose.scope
+        bound = {name: variable for name, variable in plan.variables.items() if asp.is_ground(variable, scope)}
+        return {
+            "plan": self._name_of(plan),
+            "bound": {name: asp.asl_repr(asp.grounded(variable, scope)) for name, variable in bound.items()},
+            "last_episode": purpose.last_episode,
+            "left": purpose.left,
+        }
+
+    def _name_of(self, plan: BuiltPlan) -> list[Any]:
+        """Which one it is, as long as the program is the same."""
+        return [self.plans[plan.key].index(plan), plan.label, plan.context_text]
+
+    def take_up(self, found: dict[str, Any]) -> None:
+        """Go on with a goal. Raises PlanError when there is no plan for it, ProgramError when it cannot be read."""
+        goal = parse_term(found["goal"], ground=False)
+        plans = self.plans.get((_ADDED, _GOAL, *goal.literal_group()), [])
+        plan = next((one for one in plans if self._name_of(one) == found.get("plan")), None)
+        if plan is None:
+            self.pursue(goal)
+            return
+        purpose = Purpose(plan, goal)
+        purpose.head_term = purpose.calling_term = goal
+        purpose.instr = plan.start
+        purpose.scope = {plan.variables[name]: _read_value(text) for name, text in found["bound"].items()}
+        self._set_limits(purpose, goal)
+        purpose.last_episode, purpose.left = found["last_episode"], found["left"]
+        choice = self.choices.setdefault(plan.key, Choice(plans, self.rules))
+        chance = random.getstate()
+        self._note(choice, purpose, goal, changed=True)
+        random.setstate(chance)  # the choice was made before: to say why draws nothing
+        self.intentions.append(deque((purpose,)))
+
+
+def _is_untouched(stack: Any) -> bool:
+    return len(stack) == 1 and stack[0].is_fresh
+
+
+def _read_value(text: str) -> Any:
+    """A value as a checkpoint has it."""
+    return parse_term(f"value({text})").args[0]
 
 
 def _own_belief(term: Any, intention: Any) -> Any:

@@ -9,7 +9,7 @@ import agentspeak as asp
 from mosaic_protocol.mind import Belief, Term, text_of
 
 SOURCE = "source"
-SELF, PERCEPT, LEARNED, PERSON, RECORDING = "self", "percept", "learned", "person", "recording"
+SELF, PERCEPT, LEARNED, PERSON, RECORDING = SOURCES = ("self", "percept", "learned", "person", "recording")
 _PRECEDENCE = {"|": 1, "&": 2, "not": 3}
 _COMPARISON, _ARITHMETIC = 4, 5
 

@@ -26,6 +26,8 @@ NO_LIMIT_OF_ITS_OWN = 1000
 """Steps of an episode where neither the environment nor the run says when it is too long."""
 _MOST_NUMBERS = 4096
 """That an observation may consist of."""
+_LEAST, _MOST = int(np.iinfo(np.int16).min), int(np.iinfo(np.int16).max)
+"""What each of them may be: two bytes, in memory and in checkpoints."""
 _GRID_SETTINGS = ("map_name", "is_slippery")
 
 
@@ -65,6 +67,8 @@ def _register(env_id: str) -> None:
 def _counted(env: gym.Env[Any, Any], env_id: str) -> gym.Env[Any, Any]:
     if not isinstance(env.action_space, spaces.Discrete):
         raise UsageError(f"a table needs actions that can be counted; {env_id} has {env.action_space}")
+    if int(env.action_space.start) or int(getattr(env.observation_space, "start", 0)):
+        env = FromZero(env)
     if isinstance(env.observation_space, spaces.Discrete):
         return env
     numbers = _numbers_of(env.observation_space)
@@ -97,19 +101,68 @@ def _numbers_of(space: gym.Space[Any]) -> int | None:
     return None if any(part is None for part in parts) else sum(part or 0 for part in parts)
 
 
+def _fits(space: gym.Space[Any]) -> bool:
+    """Whether nothing that it shows is beyond the numbers that a state is kept by."""
+    match space:
+        case spaces.Discrete():
+            return int(space.start) >= _LEAST and int(space.start) + int(space.n) - 1 <= _MOST
+        case spaces.MultiDiscrete():
+            return bool((space.start >= _LEAST).all() and (space.start + space.nvec - 1 <= _MOST).all())
+        case spaces.Box():
+            return bool((space.low >= _LEAST).all() and (space.high <= _MOST).all())
+        case spaces.Tuple():
+            return all(map(_fits, space.spaces))
+        case spaces.Dict():
+            return all(map(_fits, space.spaces.values()))
+    return True
+
+
+class FromZero(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
+    """Counts actions and states from 0, where the environment begins with another number."""
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        gym.utils.RecordConstructorArgs.__init__(self)
+        gym.Wrapper.__init__(self, env)
+        done: Any = env.action_space
+        seen: Any = env.observation_space
+        self._first_action = int(done.start)
+        self.action_space = spaces.Discrete(int(done.n))
+        self._first_state = int(seen.start) if isinstance(seen, spaces.Discrete) else 0
+        if self._first_state:
+            self.observation_space = spaces.Discrete(int(seen.n))
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        shown, about = self.env.reset(seed=seed, options=options)
+        return self._from_zero(shown), about
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        shown, *rest = self.env.step(int(action) + self._first_action)
+        return (self._from_zero(shown), *rest)
+
+    def _from_zero(self, shown: Any) -> Any:
+        return shown - self._first_state if self._first_state else shown
+
+
 class WholeNumbers(gym.ObservationWrapper[Any, Any, Any], gym.utils.RecordConstructorArgs):
     """Shows what it sees as one flat array of whole numbers."""
 
     def __init__(self, env: gym.Env[Any, Any], numbers: int) -> None:
         gym.utils.RecordConstructorArgs.__init__(self, numbers=numbers)
         gym.ObservationWrapper.__init__(self, env)
-        limits = np.iinfo(np.int16)
-        self.observation_space = spaces.Box(limits.min, limits.max, (numbers,), np.int16)
+        self.observation_space = spaces.Box(_LEAST, _MOST, (numbers,), np.int16)
+        self._may_be_too_large = not _fits(env.observation_space)
 
     def observation(self, observation: Any) -> NDArray[np.int16]:
+        """Raises UsageError."""
         found: list[Any] = []
         _gather(self.env.observation_space, observation, found)
-        return np.concatenate(found).astype(np.int16)
+        numbers = np.concatenate(found)
+        if self._may_be_too_large and (numbers.min() < _LEAST or numbers.max() > _MOST):
+            raise UsageError(
+                f"the environment shows the numbers {numbers.min()} to {numbers.max()}: states are told apart by "
+                f"numbers from {_LEAST:,} to {_MOST:,}; choose another environment"
+            )
+        return numbers.astype(np.int16)
 
 
 def _is_text(space: gym.Space[Any]) -> bool:

@@ -155,7 +155,6 @@ class SteppedWorld:
         self.actions, self.limit, self.has_prizes = int(space.n), time_limit(env), True
         self.truncated = False
         self.terminal: tuple[int, ...] = ()
-        self._first_action = int(space.start)
         self.shown: list[Any] = []
         self.is_numbered = isinstance(env.observation_space, gym.spaces.Discrete)
         observed: Any = env.observation_space
@@ -173,7 +172,7 @@ class SteppedWorld:
         return self._state_of(observation)
 
     def step(self, state: int, action: int) -> Outcome:
-        observation, reward, terminated, self.truncated, _ = self.env.step(self._first_action + action)
+        observation, reward, terminated, self.truncated, _ = self.env.step(action)
         return self._state_of(observation), float(reward), bool(terminated)
 
     def _state_of(self, observation: Any) -> int:

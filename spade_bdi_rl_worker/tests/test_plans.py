@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mosaic_protocol.live.messages import Tell
 from spade_bdi_rl_worker.agent import reasoner
-from spade_bdi_rl_worker.agent.learner import AT_A_TIME, LearningAgent
+from spade_bdi_rl_worker.agent.learner import AT_A_TIME, LearningAgent, tell_all
 from spade_bdi_rl_worker.agent.program import ProgramError, parse_term
 from spade_bdi_rl_worker.agent.reasoner import PlanError
 from spade_bdi_rl_worker.learning.strategy import Strategy
@@ -367,6 +367,33 @@ def test_nonsense_is_refused_in_one_sentence(text: str) -> None:
 def test_a_program_speaks_any_language(capsys: pytest.CaptureFixture[str]) -> None:
     live(make_agent('!go. +!go <- .print("Größe: 5 €").'))
     assert capsys.readouterr().out == "learner: Größe: 5 €\n"
+
+
+def test_each_agent_that_is_meant_is_told_or_nobody() -> None:
+    both = [make_agent("+!rest. +!go <- .done.", name="scout"), make_agent("+!go <- .done.", name="learner")]
+    assert tell_all(both, Tell("rest", "goal")).startswith("learner has no plan for !rest")
+    assert tell_all(both, Tell("rest", "goal", "nobody")) == "there is no agent 'nobody'; this run has scout, learner"
+    assert all(agent.is_idle for agent in both), "nobody was told"
+    assert tell_all(both, Tell("rest", "goal", "scout")) == "" and tell_all(both, Tell("cold")) == ""
+    for agent in both:
+        assert "cold" in believed(live(agent))
+    assert [len(agent.seen().mind.messages) for agent in both] == [2, 1]
+    for _ in range(2000):
+        why = tell_all(both[1:], Tell("cold"))
+    assert "has not listened yet" in why and "has not listened yet" in tell_all(both, Tell("cold"))
+    live(both[0])
+    assert len(both[0].seen().mind.messages) == 2
+
+
+def test_what_a_person_says_is_not_pushed_out_by_messages_of_others() -> None:
+    agent = make_agent("calm.", peers=("scout",))
+    agent.tell(Tell("slippery"))
+    live(agent)
+    for number in range(500):
+        agent.hear("scout", "tell", f"seen({number})")
+    live(agent)
+    messages = agent.seen().mind.messages
+    assert messages[0].text == "slippery" and messages[-1].text == "seen(499)" and len(messages) < 100
 
 
 def test_a_goal_of_somebody_else_that_no_plan_applies_to_ends_nothing() -> None:

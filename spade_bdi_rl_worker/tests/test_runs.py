@@ -176,7 +176,14 @@ def test_a_program_that_cannot_be_read_is_refused_before_anything_starts(place: 
 
 
 def test_agents_of_a_run_talk_to_each_other(place: Place) -> None:
-    status, out, err = place.run(params={"agents": "scout=scout,learner=partner", "episodes": 400})
+    """The learner plays only once it has heard from the scout: messages arrive when they arrive."""
+    plans = place.folder / "patient.asl"
+    plans.write_text(
+        "+q_values(Q)[source(Peer)] : not heard_from(Peer) <- .merge_q_values(Q); +heard_from(Peer); !!learn.\n"
+        "+!learn <- .run_episode(exploit); !!learn.\n"
+    )
+    params = {"agents": f"scout=scout,learner={plans}", "episodes": 400, "when_idle": "wait"}
+    status, out, err = place.run(params=params)
     assert status == 0, err
     found = checkpoints.load(place.last())
     beliefs = " ".join(found.manifest.state["learner.mind"]["thoughts"]["beliefs"])

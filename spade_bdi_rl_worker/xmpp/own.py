@@ -91,7 +91,7 @@ def _jids_of(text: str) -> list[str]:
     if not jids:
         raise ServerError("Your own XMPP server needs an account: give its JID, such as agent@example.org.")
     for jid in jids:
-        if not _JID.fullmatch(jid):
+        if not _JID.fullmatch(jid) or jid != jid.lower():  # a server answers in lower case, and nobody would know who
             raise ServerError(f"{one_line(jid)[:80]!r} is not a JID: write it as agent@example.org, in lower case.")
     if len({jid.rpartition("@")[2] for jid in jids}) > 1:
         raise ServerError("The JIDs of one run must have the same server behind the @.")

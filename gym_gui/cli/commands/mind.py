@@ -67,12 +67,8 @@ def _minds(client: TrainerClient, run_id: str, episode: int | None, agent: str |
 
     source = recorded_steps.of_run(client, client.run(run_id))
     try:
-        if episode is not None:
-            return minds.minds_of(source, episode, agent)
-        if agent is None:
-            return minds.minds_of(source, minds.newest_episode(source, client.steps(run_id, tail=1)))
-        newest = minds.newest_episode_of(agent, source, lambda tail: client.episodes(run_id, tail=tail))
-        return minds.minds_of(source, newest, agent)
+        wanted = minds.newest_episode(source, client.steps(run_id, tail=1), agent) if episode is None else episode
+        return minds.minds_of(source, wanted, agent)
     except minds.NoMindError as error:
         raise CliError(str(error), ExitCode.REFUSED) from error
 

@@ -16,6 +16,7 @@ from gym_gui.cli.session import CliSession, run_id_for
 if TYPE_CHECKING:
     from mosaic_protocol.live.client import LiveClient
     from mosaic_protocol.live.messages import Hello, State, Tell
+    from mosaic_protocol.mind import Said
 
 _ANSWER_SECONDS = 10.0
 _PERSON = "person"
@@ -87,15 +88,16 @@ def _told(live: LiveClient, said: Tell) -> list[str]:
     deadline = time.monotonic() + _ANSWER_SECONDS
     while live.state.mind is None and time.monotonic() < deadline:
         live.receive(timeout=0.2)  # what was said before must be known to tell it from what is said now
-    before = {name: _newest(live.state, name) for name in meant}
+    before = _said_by_a_person(live.state)
     live.refusals.clear()
     live.send(said)
     while time.monotonic() < deadline:
         live.receive(timeout=0.2)
         if live.refusals:
-            sentence, *excerpt = live.refusals[0].splitlines()
+            sentence, *excerpt = live.refusals[0].splitlines() or [""]
             raise CliError(sentence, ExitCode.REFUSED, **({"excerpt": excerpt} if excerpt else {}))
-        if all(_newest(live.state, name) > before[name] for name in meant):
+        heard = {name for name, _ in _said_by_a_person(live.state) - before}
+        if heard.issuperset(meant):
             return meant
     raise CliError(
         f"sent, but the agent has not reacted within {_ANSWER_SECONDS:g} s: it listens between two episodes, and not "
@@ -104,7 +106,11 @@ def _told(live: LiveClient, said: Tell) -> list[str]:
     )
 
 
-def _newest(state: State, agent: str) -> float:
-    """When the agent last heard a person; 0 for never."""
-    messages = [said for one in state.mind or () if one.name == agent for said in one.mind.messages]
-    return max((said.at for said in messages if said.way == "in" and said.peer == _PERSON), default=0.0)
+def _said_by_a_person(state: State) -> set[tuple[str, Said]]:
+    """What the agents heard of a person, each with the agent's name. Their times say nothing: clocks are set."""
+    return {
+        (agent.name, said)
+        for agent in state.mind or ()
+        for said in agent.mind.messages
+        if said.way == "in" and said.peer == _PERSON
+    }

@@ -11,10 +11,10 @@ import pytest
 
 from gym_gui.cli.commands.mind import text_of
 from gym_gui.services import recorded_steps
-from gym_gui.services.minds import NoMindError, minds_of, newest_episode_of
+from gym_gui.services.minds import NoMindError, minds_of, newest_episode
 from gym_gui.services.recorded_steps import StepSource
-from mosaic_protocol.events import EpisodeSummary
 from mosaic_protocol.mind import MIND, WHOLE_EVERY, Belief, Considered, Intention, MindRecord, Said
+from mosaic_protocol.steps.chunk import OpenedChunk
 from mosaic_protocol.steps.recordings import RUN, Recording
 from mosaic_worker.recording.step_recorder import StepRecorder
 
@@ -28,9 +28,16 @@ def recorded(folder: Path) -> Iterator[StepRecorder]:
 
 
 def play(
-    recorder: StepRecorder, agents: tuple[str, ...], episodes: int, steps: int, *, each_step: bool = False
+    recorder: StepRecorder,
+    agents: tuple[str, ...],
+    episodes: int,
+    steps: int,
+    *,
+    each_step: bool = False,
+    apart: bool = False,
 ) -> None:
-    """Agents in turn; each believes the number of its last episode, in changes, and a whole record every so often."""
+    """Agents in turn; each believes the number of its last episode, in changes, and a whole record every so often.
+    ``apart``: each episode in a chunk of its own, as long ones are."""
     lanes = {name: recorder.lane(name, "agent") for name in agents}
     for number in range(episodes):
         for name, lane in lanes.items():
@@ -47,6 +54,8 @@ def play(
                     )
                 extras: dict[str, Any] | None = {MIND: record.to_extra()} if place == 0 or each_step else None
                 lane.append(place, 1, 0.0, place == steps - 1, extras=extras, final_observation=place + 1)
+            if apart:
+                recorder.flush()
 
 
 def source_of(folder: Path) -> StepSource:
@@ -92,20 +101,6 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
         minds_of(source, 1)
 
 
-def test_an_agent_is_found_by_its_name_in_its_own_last_episode(tmp_path: Path) -> None:
-    """The scout was done long before the learner, whose episode is the newest of the run."""
-    with recorded(tmp_path / "r") as recorder:
-        play(recorder, ("scout", "bdi"), episodes=3, steps=2)
-    source = source_of(tmp_path / "r")
-    ended = [EpisodeSummary(0, 1, 0.0, "scout"), *(EpisodeSummary(one, 1, 0.0, "bdi") for one in range(1, 2_000))]
-    newest = lambda agent: newest_episode_of(agent, source, lambda tail: iter(ended[-tail:]))  # noqa: E731
-    assert (newest("scout"), newest("bdi")) == (0, 1_999)
-    with pytest.raises(NoMindError, match=r"no episode of an agent 'scuot' .*; did you mean 'scout'\?"):
-        newest("scuot")
-    with pytest.raises(NoMindError, match="episode 1 of r was played by bdi, not by 'scout'"):
-        minds_of(source, 1, "scout")
-
-
 def test_a_mind_on_a_terminal(tmp_path: Path) -> None:
     record = MindRecord(
         whole=True,
@@ -131,3 +126,32 @@ def test_a_mind_on_a_terminal(tmp_path: Path) -> None:
     assert told.index("play by exploit: .run_episode(exploit)") < told.index("learn by learning: !play")
     assert "\x1b[31m" not in told
     assert at.to_object()["beliefs"][0] == {"belief": "slippery", "source": "person"}
+
+
+def test_the_newest_episode_is_that_of_the_agent_who_is_meant(tmp_path: Path) -> None:
+    with recorded(tmp_path / "r") as recorder:
+        play(recorder, ("scout", "bdi"), episodes=3, steps=5)
+        play(recorder, ("bdi",), episodes=400, steps=5)  # the scout has done its share
+    source = source_of(tmp_path / "r")
+
+    def last_step() -> Iterator[Any]:
+        return iter([step for chunk in source.chunks(405) for step in OpenedChunk(chunk).steps()][-1:])
+
+    assert newest_episode(source, last_step()) == newest_episode(source, last_step(), "bdi") == 405
+    assert newest_episode(source, last_step(), "scout") == 4
+    with pytest.raises(NoMindError, match="were played by bdi, scout, none of them by 'nobody'"):
+        newest_episode(source, last_step(), "nobody")
+    with pytest.raises(NoMindError, match=r"'scuot'; did you mean 'scout'\?"):
+        newest_episode(source, last_step(), "scuot")
+    with pytest.raises(NoMindError, match="episode 4 of r was played by scout, not by 'bdi'"):
+        minds_of(source, 4, "bdi")
+
+
+def test_a_whole_record_is_found_behind_long_episodes_of_many_agents(tmp_path: Path) -> None:
+    agents = tuple(f"a{number}" for number in range(16))
+    with recorded(tmp_path / "r") as recorder:
+        play(recorder, agents, episodes=WHOLE_EVERY, steps=1, apart=True)
+    chunks = {chunk.first_episode: chunk for chunk in source_of(tmp_path / "r").chunks(None)}
+    source = StepSource("r", ABOUT, lambda number: iter([chunks[number]] if number in chunks else []))
+    (last,) = minds_of(source, 16 * WHOLE_EVERY - 1)
+    assert last.agent_id == "a15" and [one.text for one in last.mind.beliefs] == [f"played({WHOLE_EVERY - 1})"]

@@ -179,6 +179,7 @@ def test_each_agent_gets_a_jid_of_its_own(tmp_path: Path) -> None:
         (XmppSettings(server="own"), "needs an account"),
         (XmppSettings(server="own", jid="agent"), "is not a JID"),
         (XmppSettings(server="own", jid="agent@example.org/home"), "is not a JID"),
+        (XmppSettings(server="own", jid="Agent@example.org"), "is not a JID: write it as agent@example.org, in lower"),
         (XmppSettings(server="own", jid="a@x.org, b@y.org"), "same server"),
         (XmppSettings(server="own", jid="a@x.org, a@x.org"), "given twice"),
         (XmppSettings(server="own", jid="a@x.org", port=70000), "is not a port"),
