@@ -176,14 +176,17 @@ def test_a_program_that_cannot_be_read_is_refused_before_anything_starts(place: 
 
 
 def test_agents_of_a_run_talk_to_each_other(place: Place) -> None:
-    """The learner plays only once it has heard from the scout: messages arrive when they arrive."""
-    plans = place.folder / "patient.asl"
-    plans.write_text(
-        "+q_values(Q)[source(Peer)] : not heard_from(Peer) <- .merge_q_values(Q); +heard_from(Peer); !!learn.\n"
-        "+!learn <- .run_episode(exploit); !!learn.\n"
+    """Each waits for the other: messages arrive when they arrive."""
+    scout, learner = place.folder / "a.asl", place.folder / "b.asl"
+    scout.write_text(
+        "!go.\n+!go <- .run_episodes(explore, 50); .q_values(Q); .send(learner, tell, q_values(Q));"
+        " while (not thanks) { .wait(20) }; .run_episodes(explore, 350).\n"
     )
-    params = {"agents": f"scout=scout,learner={plans}", "episodes": 400, "when_idle": "wait"}
-    status, out, err = place.run(params=params)
+    learner.write_text(
+        "+q_values(Q)[source(Peer)] <- .merge_q_values(Q); +heard_from(Peer); .send(Peer, tell, thanks);"
+        " .run_episodes(exploit, 400).\n"
+    )
+    status, out, err = place.run(params={"agents": f"scout={scout},learner={learner}", "episodes": 400})
     assert status == 0, err
     found = checkpoints.load(place.last())
     beliefs = " ".join(found.manifest.state["learner.mind"]["thoughts"]["beliefs"])
