@@ -212,5 +212,5 @@ def _length_notes(groups: Sequence[Compared], question: Question) -> Iterator[st
 
 
 def _reasons(left: Sequence[Measured]) -> str:
-    found = Counter(one.why_not.partition(": ")[0] if ":" in one.why_not else one.why_not for one in left)
+    found = Counter(one.why_not.partition(": ")[0] for one in left)
     return ", ".join(f"{times} {reason}" for reason, times in found.most_common())

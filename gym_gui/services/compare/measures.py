@@ -106,7 +106,7 @@ def trained(
         if reason or curve is None:
             found.append(Measured(run, why_not=reason))
         elif at is not None and run.last_step < at:
-            found.append(Measured(run, why_not=f"ended at step {run.last_step:,}, before {at:,}"))
+            found.append(Measured(run, why_not=f"ended before step {at:,}: at {run.last_step:,}"))
         else:
             score = float(curve.at(np.array([math.inf if at is None else at]))[0])
             why_not = "" if math.isfinite(score) else "its return is not a number"
