@@ -129,6 +129,33 @@ def test_nobody_can_register(server: Any) -> None:
     assert "password is wrong, or there is no such account" in said_to_stranger
 
 
+@pytest.mark.parametrize("is_secured", [False, True])
+def test_who_does_not_log_in_is_cut_off_before_the_memory_is_full(server: Any, is_secured: bool) -> None:
+    def open_stream() -> socket.socket:
+        if is_secured:
+            return _secured(server)
+        plain = socket.create_connection((server.host, server.port), 20)
+        plain.sendall(STREAM.encode())
+        return plain
+
+    with closing(open_stream()) as stream:
+        assert _is_cut_off(stream, b"<auth>" + b"x" * 2**20)
+
+
+def _is_cut_off(stream: socket.socket, talk: bytes) -> bool:
+    """Whether the server hangs up on somebody who talks and talks; not when it is silent."""
+    try:
+        for _ in range(64):
+            stream.sendall(talk)
+        while stream.recv(2**16):
+            pass
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def _secured(server: Any) -> ssl.SSLSocket:
     """A stream after the handshake, before the login."""
     plain = socket.create_connection((server.host, server.port), 20)
