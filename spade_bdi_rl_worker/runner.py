@@ -19,6 +19,7 @@ import uvloop
 
 from mosaic_protocol.live.messages import Tell
 from mosaic_protocol.mind import AgentMind
+from mosaic_protocol.plain_text import clean_line
 from mosaic_worker.errors import UsageError
 from mosaic_worker.settings import Settings
 from mosaic_worker.training.session import TrainingSession
@@ -94,7 +95,7 @@ class SpadeBDIRunner:
             self._began.set()
             try:
                 await self._over
-            except (ServerError, UsageError):
+            except Exception:  # whatever ends the run, an environment too: what was learned until then is kept
                 await self._aside(self._save_what_is_there)
                 raise
 
@@ -155,7 +156,7 @@ class SpadeBDIRunner:
     def fail(self, error: BaseException) -> None:
         """The run cannot go on."""
         if isinstance(error, PlanError):
-            print(error.mistake.drawn(), file=sys.stderr, flush=True)
+            print("\n".join(map(clean_line, error.mistake.drawn().split("\n"))), file=sys.stderr, flush=True)
             error = UsageError(str(error))
         if self._over is not None and not self._over.done():
             self._over.set_exception(error)
