@@ -396,6 +396,11 @@ def test_what_a_person_says_is_not_pushed_out_by_messages_of_others() -> None:
     assert messages[0].text == "slippery" and messages[-1].text == "seen(499)" and len(messages) < 100
 
 
+def test_what_a_plan_prints_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    live(make_agent('!go. +!go <- .print("\\x1b]0;title\\x07red \\x1b[31malert\\nnext\\rline").'))
+    assert capsys.readouterr().out == "learner: red alert\nlearner: line\n"
+
+
 def test_a_goal_of_somebody_else_that_no_plan_applies_to_ends_nothing() -> None:
     agent = make_agent("+!rest(N) : tired <- .wait(N). !go. +!go <- .run_episode(explore); !!go.", episodes=20)
     assert agent.tell(Tell("rest(5)", "goal")) == ""
