@@ -206,12 +206,12 @@ def test_a_program_that_cannot_be_read_is_refused_before_anything_starts(place: 
 
 
 def test_agents_of_a_run_talk_to_each_other(place: Place) -> None:
-    status, out, err = place.run(params={"agents": "scout=scout,learner=partner", "episodes": 400})
+    status, out, err = place.run(params={"agents": "scout=scout,learner=partner", "episodes": 4000})
     assert status == 0, err
     found = checkpoints.load(place.last())
     beliefs = " ".join(found.manifest.state["learner.mind"]["thoughts"]["beliefs"])
     assert "heard_from(scout)" in beliefs, out
-    assert found.manifest.state["scout.runtime"]["counted"]["episodes"] == 400
+    assert found.manifest.state["scout.runtime"]["counted"]["episodes"] == 4000
 
 
 def test_an_idle_agent_sleeps_and_wakes_at_its_deadline(place: Place) -> None:
