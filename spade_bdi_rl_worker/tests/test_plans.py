@@ -470,6 +470,15 @@ def test_a_plan_changes_the_beliefs_that_it_goes_through() -> None:
     assert believed(agent) == {"b(1)", "b(2)", "b(3)", "b(11)", "b(12)", "b(13)"}
 
 
+def test_a_message_of_an_unknown_kind_changes_nothing() -> None:
+    agent = make_agent("!go. +!go <- .run_episode(explore); !!go.", episodes=20, peers=("scout",))
+    agent.hear("scout", "askOne", "go")
+    agent.hear("scout", "", "go")
+    live(agent)
+    assert agent.runtime.episodes == 20, "the goal was not given up"
+    assert agent.reasoner.problem == "a message from scout is of no known kind: ''"
+
+
 def test_replacing_a_belief_leaves_one() -> None:
     agent = live(make_agent("mode(a). !go. +!go <- -+mode(b); -+mode(c)."))
     assert believed(agent) == {"mode(c)"}
