@@ -11,6 +11,7 @@ import ssl
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -41,6 +42,7 @@ from spade_bdi_rl_worker.xmpp import (
     leave,
 )
 from spade_bdi_rl_worker.xmpp.certificate import make_pair
+from spade_bdi_rl_worker.xmpp.embedded import EmbeddedServer
 from spade_bdi_rl_worker.xmpp.prosody import find_prosody
 
 KINDS = [
@@ -328,6 +330,28 @@ _WORKER = textwrap.dedent(
 
 
 @pytest.mark.skipif(not find_prosody(), reason="prosody is not installed")
+def test_a_server_that_dies_while_it_is_asked_is_not_waited_for(tmp_path: Path) -> None:
+    class JustDying:
+        """Its end is not known yet; only its answers have ended."""
+
+        def problem(self) -> str:
+            return ""
+
+        def end(self) -> None:
+            pass
+
+    server = EmbeddedServer(tmp_path)
+    server._answers, theirs = os.pipe()
+    server._process = JustDying()  # type: ignore[assignment]
+    os.close(theirs)
+    said: list[str] = []
+    asking = threading.Thread(target=lambda: said.append(sentence_of(server._read_line)), daemon=True)
+    asking.start()
+    wait_until(lambda: said, "the answer")
+    server.__exit__(None, None, None)
+    assert "has ended while it was asked something" in said[0]
+
+
 def test_a_log_does_not_fill_the_disk(tmp_path: Path) -> None:
     from spade_bdi_rl_worker.xmpp.server_process import ServerProcess
 
