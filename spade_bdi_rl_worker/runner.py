@@ -19,13 +19,14 @@ import uvloop
 
 from mosaic_protocol.live.messages import Tell
 from mosaic_protocol.mind import AgentMind
+from mosaic_protocol.plain_text import clean_line
 from mosaic_worker.errors import UsageError
 from mosaic_worker.settings import Settings
 from mosaic_worker.training.session import TrainingSession
 from spade_bdi_rl_worker.agent.learner import LearningAgent, tell_all
 from spade_bdi_rl_worker.agent.reasoner import PlanError
 from spade_bdi_rl_worker.crew import Crew
-from spade_bdi_rl_worker.network.spade_agent import SpadeLearner, forget_agents
+from spade_bdi_rl_worker.network.spade_agent import SpadeLearner, forget_agents, introduce
 from spade_bdi_rl_worker.settings import xmpp_of
 from spade_bdi_rl_worker.telling import ScalarRows
 from spade_bdi_rl_worker.xmpp import Pulse, ServerError, XmppServer, choose_server, connect, leave
@@ -80,24 +81,23 @@ class SpadeBDIRunner:
         forget_agents()
         self._over = asyncio.get_running_loop().create_future()
         accounts = {agent.name: await asyncio.to_thread(server.account, agent.name) for agent in self.crew.agents}
-        jids = {name: account.jid for name, account in accounts.items()}
         async with AsyncExitStack() as living:
             present: list[SpadeLearner] = []
             living.push_async_callback(leave_together, present)
             for agent in self.crew.agents:
-                others = {name: jid for name, jid in jids.items() if name != agent.name}
                 account = accounts[agent.name]
-                spade = SpadeLearner(account.jid, account.password, agent, self, others)
+                spade = SpadeLearner(account.jid, account.password, agent, self)
                 agent.connect(spade.send)
                 await connect(spade, server)
                 present.append(spade)
                 await living.enter_async_context(Pulse(spade, server, self._lose_server))
+            introduce(present)
             await self._aside(lambda: self._session.begin(self.crew.total_steps))
             self._session.show(self.crew.picture, self)
             self._began.set()
             try:
                 await self._over
-            except (ServerError, UsageError):
+            except Exception:  # whatever ends the run, an environment too: what was learned until then is kept
                 await self._aside(self._save_what_is_there)
                 raise
 
@@ -158,7 +158,7 @@ class SpadeBDIRunner:
     def fail(self, error: BaseException) -> None:
         """The run cannot go on."""
         if isinstance(error, PlanError):
-            print(error.mistake.drawn(), file=sys.stderr, flush=True)
+            print("\n".join(map(clean_line, error.mistake.drawn().split("\n"))), file=sys.stderr, flush=True)
             error = UsageError(str(error))
         if self._over is not None and not self._over.done():
             self._over.set_exception(error)

@@ -9,6 +9,7 @@ import agentspeak as asp
 import agentspeak.runtime as asr
 import agentspeak.stdlib
 
+from mosaic_protocol.plain_text import clean_line
 from spade_bdi_rl_worker.agent.learner import LearningAgent
 from spade_bdi_rl_worker.agent.program import ProgramError, parse_event
 from spade_bdi_rl_worker.agent.reasoner import MOST_QUESTIONS, GoalFailedError
@@ -216,7 +217,8 @@ def _wait(agent: Any, term: Any, intention: Any) -> Iterator[None]:
 def _print(agent: Any, term: Any, intention: Any) -> Iterator[None]:
     memo: dict[Any, Any] = {}
     words = [asp.asl_str(asp.freeze(one, intention.scope, memo)) for one in term.args]
-    print(f"{agent.name}: {' '.join(words)}", flush=True)
+    for line in " ".join(words).split("\n"):
+        print(f"{agent.name}: {clean_line(line)}", flush=True)
     yield
 
 

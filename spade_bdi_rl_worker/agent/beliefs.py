@@ -15,9 +15,11 @@ class BeliefBase(dict[tuple[str, int], "BeliefGroup"]):
         self.changes: dict[Any, bool] = {}
         """Each literal that came (True) or went (False) since somebody last emptied this; one that did both is not
         there."""
+        self.has_marks = False
+        """Whether one ever came with more marks than its source: seldom, and then the same can be believed twice."""
 
     def __missing__(self, group: tuple[str, int]) -> BeliefGroup:
-        made = self[group] = BeliefGroup(self.changes)
+        made = self[group] = BeliefGroup(self)
         return made
 
     def all(self) -> Iterator[Any]:
@@ -29,11 +31,11 @@ class BeliefBase(dict[tuple[str, int], "BeliefGroup"]):
 class BeliefGroup:
     """The beliefs of one functor and arity, in the order in which they came."""
 
-    __slots__ = ("_changes", "_held", "version")
+    __slots__ = ("_base", "_changes", "_held", "version")
 
-    def __init__(self, changes: dict[Any, bool]) -> None:
+    def __init__(self, base: BeliefBase) -> None:
         self._held: dict[Any, None] = {}
-        self._changes = changes
+        self._base, self._changes = base, base.changes
         self.version = 0
         """Grows with each change: who remembers it need not look again."""
 
@@ -42,6 +44,8 @@ class BeliefGroup:
         if literal in self._held:
             return False
         self._held[literal] = None
+        if len(literal.annots) > 1:
+            self._base.has_marks = True
         self._note(literal, True)
         return True
 

@@ -223,6 +223,9 @@ class LearningAgent:
 
     def hear(self, sender: str, performative: str, text: str) -> None:
         """A message came. What cannot be read is noted as a problem and changes nothing."""
+        if performative not in PERFORMATIVES:
+            self.reasoner.problem = f"a message from {sender} is of no known kind: {performative!r}"
+            return
         try:
             term = parse_term(text)
         except ProgramError as error:

@@ -12,7 +12,7 @@ import msgspec
 
 from mosaic_protocol.mind import WHOLE_EVERY, AgentMind, Belief, Considered, Intention, Mind, PlanSpan, Said, ValueTable
 from spade_bdi_rl_worker.agent.reasoner import Reasoner, goal_text
-from spade_bdi_rl_worker.agent.terms import PERSON, belief_of
+from spade_bdi_rl_worker.agent.terms import PERSON, belief_of, source_of
 
 MOST_MESSAGES, MOST_SPANS = 50, 200
 MOST_FROM_A_PERSON = 20
@@ -84,12 +84,18 @@ class MindKeeper:
     def _note_changes(self, found: dict[str, Any]) -> None:
         changes = self._reasoner.beliefs.changes
         added = [belief_of(literal) for literal, came in changes.items() if came]
-        removed = [belief_of(literal) for literal, came in changes.items() if not came]
+        removed = [belief_of(literal) for literal, came in changes.items() if not came and not self._has_twin(literal)]
         if added:
             found["added"] = _plain(added)
         if removed:
             found["removed"] = _plain(removed)
         changes.clear()
+
+    def _has_twin(self, literal: Any) -> bool:
+        """Whether the same is still believed with other marks: records know none but the source."""
+        beliefs = self._reasoner.beliefs
+        group, source = beliefs[literal.literal_group()], source_of(literal)
+        return beliefs.has_marks and any(one.args == literal.args and source_of(one) == source for one in group)
 
     def _note_span(self, plan: str, episode: int) -> None:
         if self._spans and self._spans[-1][1] == plan:

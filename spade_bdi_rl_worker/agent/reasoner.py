@@ -556,13 +556,14 @@ class Reasoner(asr.Agent):
 
     def _name_of(self, plan: BuiltPlan) -> list[Any]:
         """Which one it is, as long as the program is the same."""
-        return [self.plans[plan.key].index(plan), plan.label, plan.context_text]
+        return [plan.trigger.value, self.plans[plan.key].index(plan), plan.label, plan.context_text]
 
     def take_up(self, found: dict[str, Any]) -> None:
         """Go on with a goal. Raises PlanError when there is no plan for it, ProgramError when it cannot be read."""
         goal = parse_term(found["goal"], ground=False)
-        plans = self.plans.get((_ADDED, _GOAL, *goal.literal_group()), [])
-        plan = next((one for one in plans if self._name_of(one) == found.get("plan")), None)
+        keys = [(trigger, _GOAL, *goal.literal_group()) for trigger in (_ADDED, _REMOVED)]
+        known = (plan for key in keys for plan in self.plans.get(key, ()))
+        plan = next((one for one in known if self._name_of(one) == found.get("plan")), None)
         if plan is None:
             self.pursue(goal)
             return
@@ -570,9 +571,10 @@ class Reasoner(asr.Agent):
         purpose.head_term = purpose.calling_term = goal
         purpose.instr = plan.start
         purpose.scope = {plan.variables[name]: _read_value(text) for name, text in found["bound"].items()}
-        self._set_limits(purpose, goal)
+        if plan.trigger is _ADDED:
+            self._set_limits(purpose, goal)
         purpose.last_episode, purpose.left = found["last_episode"], found["left"]
-        choice = self.choices.setdefault(plan.key, Choice(plans, self.rules))
+        choice = self.choices.setdefault(plan.key, Choice(self.plans[plan.key], self.rules))
         chance = random.getstate()
         self._note(choice, purpose, goal, changed=True)
         random.setstate(chance)  # the choice was made before: to say why draws nothing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from spade.container import Container
@@ -38,10 +38,12 @@ class Turns(Protocol):
 class SpadeLearner(BDIAgent):
     """One agent on an XMPP server. What it thinks and does is :class:`LearningAgent`'s."""
 
-    def __init__(self, jid: str, password: str, mind: LearningAgent, turns: Turns, jids: dict[str, str]) -> None:
-        """``jids``: the addresses of the other agents of the run, by name."""
-        self.mind, self.turns, self.jids = mind, turns, jids
-        self.names = {address: name for name, address in jids.items()}
+    def __init__(self, jid: str, password: str, mind: LearningAgent, turns: Turns) -> None:
+        self.mind, self.turns = mind, turns
+        self.jids: dict[str, str] = {}
+        """The addresses of the other agents of the run, by name; see :func:`introduce`."""
+        self.names: dict[str, str] = {}
+        """Their names, by account."""
         super().__init__(jid, password, "")
 
     def _load_asl(self) -> None:
@@ -63,6 +65,15 @@ class SpadeLearner(BDIAgent):
     def _note_sent(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.turns.fail(error)
+
+
+def introduce(agents: Sequence[SpadeLearner]) -> None:
+    """Give agents that are logged in each other's addresses. Those are full: what is sent to an account alone goes to
+    the client that wants it most, which may be a person's."""
+    for agent in agents:
+        others = [one for one in agents if one is not agent]
+        agent.jids = {one.mind.name: str(one.client.boundjid.full) for one in others}
+        agent.names = {str(one.client.boundjid.bare): one.mind.name for one in others}
 
 
 class _SlicedBehaviour(BDIBehaviour):

@@ -68,6 +68,17 @@ def test_a_reader_can_begin_anywhere(tmp_path: Path) -> None:
     assert minds_from_the_second[-1] == minds[-1]
 
 
+def test_beliefs_that_differ_in_other_marks_than_their_source_are_one_until_the_last_goes(tmp_path: Path) -> None:
+    plans = (
+        "seen(a)[at(5)]. seen(a)[at(9)]. seen(b)[at(7)]. !go(1)."
+        " +!go(N) <- .run_episode(explore); -seen(X)[at(N)]; !!go(N + 1)."
+    )
+    _, believed, minds = recorded(tmp_path, 20, plans)
+    assert [keys(mind.beliefs) for mind in minds] == believed
+    assert ["seen(a) from self" in one for one in believed] == [number < 9 for number in range(20)]
+    assert ["seen(b) from self" in one for one in believed] == [number < 7 for number in range(20)]
+
+
 def test_episodes_of_one_action_have_a_record_each(tmp_path: Path) -> None:
     plans = "!go. +!go <- .run_episodes(explore, 40); !!go."
     _, believed, minds = recorded(tmp_path, 400, plans)

@@ -396,6 +396,11 @@ def test_what_a_person_says_is_not_pushed_out_by_messages_of_others() -> None:
     assert messages[0].text == "slippery" and messages[-1].text == "seen(499)" and len(messages) < 100
 
 
+def test_what_a_plan_prints_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    live(make_agent('!go. +!go <- .print("\\x1b]0;title\\x07red \\x1b[31malert\\nnext\\rline").'))
+    assert capsys.readouterr().out == "learner: red alert\nlearner: line\n"
+
+
 def test_a_goal_of_somebody_else_that_no_plan_applies_to_ends_nothing() -> None:
     agent = make_agent("+!rest(N) : tired <- .wait(N). !go. +!go <- .run_episode(explore); !!go.", episodes=20)
     assert agent.tell(Tell("rest(5)", "goal")) == ""
@@ -487,6 +492,15 @@ def test_values_of_another_world_are_refused() -> None:
 def test_a_plan_changes_the_beliefs_that_it_goes_through() -> None:
     agent = live(make_agent("a(1). a(2). a(3). !go. +!go <- for (a(X)) { -a(X); +b(X) }; for (b(X)) { +b(X + 10) }."))
     assert believed(agent) == {"b(1)", "b(2)", "b(3)", "b(11)", "b(12)", "b(13)"}
+
+
+def test_a_message_of_an_unknown_kind_changes_nothing() -> None:
+    agent = make_agent("!go. +!go <- .run_episode(explore); !!go.", episodes=20, peers=("scout",))
+    agent.hear("scout", "askOne", "go")
+    agent.hear("scout", "", "go")
+    live(agent)
+    assert agent.runtime.episodes == 20, "the goal was not given up"
+    assert agent.reasoner.problem == "a message from scout is of no known kind: ''"
 
 
 def test_replacing_a_belief_leaves_one() -> None:

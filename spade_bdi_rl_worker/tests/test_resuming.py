@@ -36,6 +36,8 @@ PROGRAMS = {
     "limits": """
         !go. +!go <- .run_episode(explore); !!try[within(20)].
         +!try <- .run_episodes(explore, 30); !!go. -!try <- .run_episode(exploit); !!go.""",
+    "a recovery": """
+        !go. +!go <- .run_episode(explore); .fail. -!go[error(E)] <- .run_episode(exploit); +why(E); !!go.""",
     "half of an action": "!go. +!go <- .run_episodes(explore, 50); .run_episodes(exploit, 3); !!go.",
     "shipped": "learner",
 }

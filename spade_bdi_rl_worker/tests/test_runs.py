@@ -156,6 +156,36 @@ def test_a_server_that_is_killed_ends_the_run_with_a_sentence_and_what_was_learn
     assert checkpoints.load(place.last()).manifest.step > 0
 
 
+BROKEN = """
+import gymnasium as gym
+
+class Broken(gym.Env):
+    action_space, observation_space = gym.spaces.Discrete(2), gym.spaces.Discrete(2)
+
+    def __init__(self, render_mode=None):
+        self.steps, self.render_mode = 0, render_mode
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action):
+        self.steps += 1
+        if self.steps > 200:
+            raise RuntimeError("the lake is dry")
+        return 1, 1.0, True, False, {}
+
+gym.register("MiniGrid-Broken-v0", Broken)
+"""
+
+
+def test_an_environment_that_breaks_costs_nobody_what_was_learned(place: Place) -> None:
+    (place.folder / "minigrid.py").write_text(BROKEN)  # a package whose environments the worker looks for
+    status, _, err = place.run(env_id="MiniGrid-Broken-v0", params={"is_slippery": None})
+    assert status not in (0, 2) and "RuntimeError: the lake is dry" in err
+    assert checkpoints.load(place.last()).manifest.step == 200
+
+
 def children_of(pid: int) -> list[int]:
     """And theirs."""
     found = [int(word) for file in Path(f"/proc/{pid}/task").glob("*/children") for word in file.read_text().split()]
@@ -191,7 +221,7 @@ def test_agents_of_a_run_talk_to_each_other(place: Place) -> None:
     found = checkpoints.load(place.last())
     beliefs = " ".join(found.manifest.state["learner.mind"]["thoughts"]["beliefs"])
     assert "heard_from(scout)" in beliefs, out
-    assert found.manifest.state["scout.runtime"]["counted"]["episodes"] == 400
+    assert found.manifest.state["scout.runtime"]["counted"]["episodes"] == 4000
 
 
 def test_an_idle_agent_sleeps_and_wakes_at_its_deadline(place: Place) -> None:

@@ -109,7 +109,10 @@ class EmbeddedServer:
         deadline = time.monotonic() + _PATIENCE
         while b"\n" not in self._unread:
             try:
-                self._unread += os.read(self._answers, _LONGEST_ANSWER)
+                more = os.read(self._answers, _LONGEST_ANSWER)
+                if not more:
+                    raise self._failure("has ended while it was asked something")
+                self._unread += more
             except BlockingIOError:
                 if self.problem() or time.monotonic() > deadline:
                     raise self._failure(f"does not answer within {_PATIENCE:.0f} s") from None

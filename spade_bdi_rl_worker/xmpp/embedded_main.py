@@ -23,6 +23,9 @@ from typing import Any
 import uvloop
 
 _NEVER = 10**8  # seconds of silence after which a client is cut off; the agents watch the connection themselves
+_MOST_BEFORE_LOGIN = 64 * 1024
+_LOGIN_SECONDS = 60.0
+"""What somebody may send, and how long it may take, before a login: agents need 2 KB and a second."""
 _PLUGINS = ["http://jabber.org/protocol/disco#info", "http://jabber.org/protocol/disco#items", "urn:xmpp:ping"]
 
 
@@ -108,7 +111,6 @@ def _configure(order: dict[str, Any]) -> None:
 async def _listen(listening: socket.socket) -> None:
     from pyjabber.db.database import DB
     from pyjabber.features.presence.PresenceFeature import Presence
-    from pyjabber.network.protocols.XMLProtocol import XMLProtocol
     from pyjabber.queues.workers.MessageQueueWorker import queue_worker
 
     _close_doors()
@@ -116,11 +118,49 @@ async def _listen(listening: socket.socket) -> None:
     await Presence().get_all_pending_presence()
     loop = asyncio.get_running_loop()
     _running.append(loop.create_task(queue_worker()))
-    _running.append(await loop.create_server(lambda: XMLProtocol("jabber:client", _NEVER), sock=listening))
+    _running.append(await loop.create_server(_make_door(), sock=listening))
 
 
 _running: list[Any] = []
 """A loop forgets tasks that nobody holds."""
+
+
+def _make_door() -> Any:
+    """What makes a connection's protocol. pyjabber keeps whatever somebody sends who is not logged in, for ever: any
+    user of the machine could fill the memory with it."""
+    from pyjabber.network.protocols.XMLProtocol import XMLProtocol
+
+    class Door(XMLProtocol):
+        def __init__(self) -> None:
+            super().__init__("jabber:client", _NEVER)
+            self._unknown_bytes = 0
+            self._patience: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._patience = asyncio.get_running_loop().call_later(_LOGIN_SECONDS, self._require_login)
+
+        def data_received(self, data: bytes) -> None:
+            if not self._is_known():
+                self._unknown_bytes += len(data)
+            if self._unknown_bytes > _MOST_BEFORE_LOGIN:
+                self._transport.abort()
+            else:
+                super().data_received(data)
+
+        def connection_lost(self, error: Exception | None) -> None:
+            if self._patience is not None:
+                self._patience.cancel()
+            super().connection_lost(error)
+
+        def _is_known(self) -> bool:
+            return self._connection_manager.get_jid(self._peer) is not None
+
+        def _require_login(self) -> None:
+            if self._transport is not None and not self._is_known():
+                self._transport.abort()
+
+    return Door
 
 
 def _close_doors() -> None:

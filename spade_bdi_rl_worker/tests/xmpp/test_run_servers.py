@@ -11,6 +11,7 @@ import ssl
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -41,6 +42,7 @@ from spade_bdi_rl_worker.xmpp import (
     leave,
 )
 from spade_bdi_rl_worker.xmpp.certificate import make_pair
+from spade_bdi_rl_worker.xmpp.embedded import EmbeddedServer
 from spade_bdi_rl_worker.xmpp.prosody import find_prosody
 
 KINDS = [
@@ -127,6 +129,33 @@ def test_nobody_can_register(server: Any) -> None:
 
     said_to_stranger = in_a_loop(lambda: refused_login(Account("stranger@localhost", "secret"), server))
     assert "password is wrong, or there is no such account" in said_to_stranger
+
+
+@pytest.mark.parametrize("is_secured", [False, True])
+def test_who_does_not_log_in_is_cut_off_before_the_memory_is_full(server: Any, is_secured: bool) -> None:
+    def open_stream() -> socket.socket:
+        if is_secured:
+            return _secured(server)
+        plain = socket.create_connection((server.host, server.port), 20)
+        plain.sendall(STREAM.encode())
+        return plain
+
+    with closing(open_stream()) as stream:
+        assert _is_cut_off(stream, b"<auth>" + b"x" * 2**20)
+
+
+def _is_cut_off(stream: socket.socket, talk: bytes) -> bool:
+    """Whether the server hangs up on somebody who talks and talks; not when it is silent."""
+    try:
+        for _ in range(64):
+            stream.sendall(talk)
+        while stream.recv(2**16):
+            pass
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _secured(server: Any) -> ssl.SSLSocket:
@@ -301,6 +330,28 @@ _WORKER = textwrap.dedent(
 
 
 @pytest.mark.skipif(not find_prosody(), reason="prosody is not installed")
+def test_a_server_that_dies_while_it_is_asked_is_not_waited_for(tmp_path: Path) -> None:
+    class JustDying:
+        """Its end is not known yet; only its answers have ended."""
+
+        def problem(self) -> str:
+            return ""
+
+        def end(self) -> None:
+            pass
+
+    server = EmbeddedServer(tmp_path)
+    server._answers, theirs = os.pipe()
+    server._process = JustDying()  # type: ignore[assignment]
+    os.close(theirs)
+    said: list[str] = []
+    asking = threading.Thread(target=lambda: said.append(sentence_of(server._read_line)), daemon=True)
+    asking.start()
+    wait_until(lambda: said, "the answer")
+    server.__exit__(None, None, None)
+    assert "has ended while it was asked something" in said[0]
+
+
 def test_a_log_does_not_fill_the_disk(tmp_path: Path) -> None:
     from spade_bdi_rl_worker.xmpp.server_process import ServerProcess
 
