@@ -221,7 +221,7 @@ def test_agents_of_a_run_talk_to_each_other(place: Place) -> None:
     found = checkpoints.load(place.last())
     beliefs = " ".join(found.manifest.state["learner.mind"]["thoughts"]["beliefs"])
     assert "heard_from(scout)" in beliefs, out
-    assert found.manifest.state["scout.runtime"]["counted"]["episodes"] == 4000
+    assert found.manifest.state["scout.runtime"]["counted"]["episodes"] == 400
 
 
 def test_an_idle_agent_sleeps_and_wakes_at_its_deadline(place: Place) -> None:
