@@ -96,7 +96,7 @@ class MindRecord(msgspec.Struct, omit_defaults=True):
     """Every plan for the goal, with the reason why it was not chosen."""
     messages: list[Said] = []
     problem: str | None = None
-    """What went wrong last and which plan dealt with it; "" once it is over."""
+    """What went wrong last and which plan dealt with it; "" while nothing has."""
     values: list[float] | None = None
     """What it expects of each action in this step. Not carried over to the next."""
 

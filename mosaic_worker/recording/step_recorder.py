@@ -211,6 +211,27 @@ class StepRecorder:
         self._is_cut_off, self._hot = True, None
         return None
 
+    def _make_room(self, lane: StepLane, observations: Sequence[int], actions: Sequence[int]) -> bool:
+        """See to a chunk that takes an episode as a whole and knows who acts; False where there can be none."""
+        if self._why_closed or self._is_cut_off or not actions:
+            return False
+        if self._hot is None:
+            self._with_columns(observations[0], actions[0])
+        hot = self._hot
+        if hot is None or hot.observation_words is None or hot.action_words is None or len(actions) > hot.capacity:
+            return False
+        knows = lane.agent_id in self._names and lane.actor in self._names
+        is_full = knows or len(actions) > hot.capacity - hot.chunk.rows  # nothing else can be in the way
+        if is_full and not self._seal():
+            return False
+        unknown = [name for name in {lane.agent_id: 0, lane.actor: 0} if name not in self._names]
+        packed = b"".join(heap.packed(hot.chunk.rows, chunks.NAME, str(name)[:_LONGEST_NAME]) for name in unknown)
+        if len(self._names) + len(unknown) > _MOST_NAMES or not hot.chunk.add_to_heap(packed):
+            return False
+        for name in unknown:
+            self._names[name] = len(self._names)
+        return True
+
     def _mark(self) -> _Mark | None:
         """What to go back to when a step cannot be written. Raises ValueError where nothing may be: in a fork the chunk
         is the parent's, also to go back in."""
@@ -480,39 +501,43 @@ class StepLane:
         extras: Mapping[str, Any] | None = None,
     ) -> int:
         """Record an episode whose observations and actions are whole numbers, from its beginning to its end: four times
-        as fast as step by step, and kept as a whole or not at all. ``terminated``: else truncated. ``extras`` stand
-        with its first step. Returns its number in the run."""
+        as fast as step by step, and kept as a whole or not at all, unless it is too long for a chunk or its extras are
+        too large. ``terminated``: else truncated. ``extras`` stand with its first step. Returns its number in the
+        run."""
         recorder, length = self._recorder, len(actions)
         columns = _whole_numbers(observations, actions, rewards, values)
         with recorder._lock:
-            hot = recorder._hot
-            if (
-                hot is not None
-                and columns is not None
-                and hot.observation_words is not None
-                and hot.action_words is not None
-                and not self._running
-                and 0 < length <= hot.capacity - hot.chunk.rows
-                and self.agent_id in recorder._names
-                and self.actor in recorder._names
-                and hot.chunk.add_to_heap(
-                    self._whole_episode(hot.chunk.rows, seed, rewards, final_observation, terminated, extras)
-                )
-            ):
-                chunk = hot.chunk
-                row, end = chunk.rows, chunk.rows + length
-                self.episode = recorder._begin_episode()
-                episodes, agents, actors, flags, column_of_rewards, column_of_values = recorder._fixed
-                names = recorder._names
-                hot.observation_words[row:end], hot.action_words[row:end] = columns[0], columns[1]
-                episodes[row:end] = array("q", (self.episode,)) * length
-                agents[row:end] = bytes((names[self.agent_id],)) * length
-                actors[row:end] = bytes((names[self.actor],)) * length
-                column_of_rewards[row:end], column_of_values[row:end] = columns[2], columns[3]
-                flags[row:end] = bytes((chunks.HAS_VALUE,)) * length
-                flags[end - 1] = chunks.HAS_VALUE | (chunks.TERMINATED if terminated else chunks.TRUNCATED)
-                chunk.commit(length)
-                return self.episode
+            for _ in range(3):  # it may be short of rows or names, and then of room for its extras
+                hot = recorder._hot
+                if (
+                    hot is not None
+                    and columns is not None
+                    and hot.observation_words is not None
+                    and hot.action_words is not None
+                    and not self._running
+                    and 0 < length <= hot.capacity - hot.chunk.rows
+                    and self.agent_id in recorder._names
+                    and self.actor in recorder._names
+                    and hot.chunk.add_to_heap(
+                        self._whole_episode(hot.chunk.rows, seed, rewards, final_observation, terminated, extras)
+                    )
+                ):
+                    chunk = hot.chunk
+                    row, end = chunk.rows, chunk.rows + length
+                    self.episode = recorder._begin_episode()
+                    episodes, agents, actors, flags, column_of_rewards, column_of_values = recorder._fixed
+                    names = recorder._names
+                    hot.observation_words[row:end], hot.action_words[row:end] = columns[0], columns[1]
+                    episodes[row:end] = array("q", (self.episode,)) * length
+                    agents[row:end] = bytes((names[self.agent_id],)) * length
+                    actors[row:end] = bytes((names[self.actor],)) * length
+                    column_of_rewards[row:end], column_of_values[row:end] = columns[2], columns[3]
+                    flags[row:end] = bytes((chunks.HAS_VALUE,)) * length
+                    flags[end - 1] = chunks.HAS_VALUE | (chunks.TERMINATED if terminated else chunks.TRUNCATED)
+                    chunk.commit(length)
+                    return self.episode
+                if columns is None or self._running or not recorder._make_room(self, observations, actions):
+                    break
         self.begin_episode(seed)
         for at in range(length - 1):
             self.append(observations[at], actions[at], rewards[at], value=values[at], extras=None if at else extras)

@@ -21,7 +21,7 @@ import pytest
 from mosaic_protocol import events
 from mosaic_protocol.outbox import MAX_RECORD_BYTES
 from mosaic_protocol.steps.chunk import OpenedChunk
-from mosaic_protocol.steps.open_chunk import STREAM, path_of
+from mosaic_protocol.steps.open_chunk import STREAM, OpenChunk, path_of
 from mosaic_protocol.steps.recorded_episodes import read_episodes
 from mosaic_worker.recording import step_fields, step_recorder
 from mosaic_worker.recording.step_recorder import StepRecorder
@@ -202,6 +202,38 @@ def test_whole_episodes_are_recorded_as_their_steps_would_be(extras: dict[str, A
         ended = [episode for chunk in chunks_in(tmp_path / way) for episode in chunk.episodes]
         found.append((steps, ended))
     assert found[0] == found[1] and len(found[0][1]) == 201
+
+
+@pytest.mark.parametrize("extras", [None, {"mind": {"plan": "x" * 3000}}])
+def test_whole_episodes_are_kept_as_a_whole_or_not_at_all(
+    extras: dict[str, Any] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whenever the process is killed: rows survive from their commit on, so an episode has one."""
+    committed: list[int] = []
+    commit = OpenChunk.commit
+
+    def noted(chunk: OpenChunk, rows: int = 1) -> None:
+        committed.append(rows)
+        commit(chunk, rows)
+
+    monkeypatch.setattr(OpenChunk, "commit", noted)
+    draw = random.Random(5)
+    lengths = [draw.randint(2, 60) for _ in range(300)]
+    recorder = StepRecorder(tmp_path, seal_seconds=3600)
+    lanes = recorder.lane("blue", "agent"), recorder.lane("red", "agent")
+    for number, length in enumerate(lengths):
+        seen, done, gained = list(range(length)), [number % 4] * length, [0.5] * length
+        lanes[number % 2].append_episode(number, seen, done, gained, gained, 99, terminated=True, extras=extras)
+    assert committed == lengths
+    huge = {"mind": "x" * 100_000}
+    lanes[0].append_episode(300, [0, 1], [0, 1], [0.5, 0.5], [0.5, 0.5], 99, terminated=True, extras=huge)
+    lanes[0].append_episode(301, [*range(2000)], [0] * 2000, [0.5] * 2000, [0.5] * 2000, 99, terminated=True)
+    recorder.close()
+    ended = [episode for chunk in chunks_in(tmp_path) for episode in chunk.episodes]
+    assert [episode.length for episode in ended] == [*lengths, 2, 2000]
+    assert [episode.agent_id for episode in ended[:4]] == ["blue", "red", "blue", "red"]
+    steps = steps_in(tmp_path)
+    assert len(steps) == sum(lengths) + 2002 and steps[sum(lengths)].info == huge
 
 
 def test_a_huge_observation_is_left_out_counted_and_said_once(
