@@ -53,7 +53,7 @@ def test_who_did_not_hear_it_is_waited_for(tmp_path: Path, monkeypatch: pytest.M
         server.publish(thinking(scout=(BEFORE, Said("in", "person", "tell", told.text, 2000.0)), learner=()))
 
     monkeypatch.setattr(tell, "_ANSWER_SECONDS", 0.5)
-    with listening(tmp_path, answer) as live, pytest.raises(CliError, match="did not take it"):
+    with listening(tmp_path, answer) as live, pytest.raises(CliError, match="has not reacted"):
         tell._told(live, Tell("cold"))
 
 
