@@ -40,7 +40,6 @@ def main() -> int:
         better, around = library.get_interval_estimates(
             {"one": (one, other)}, lambda x, y: np.array([metrics.probability_of_improvement(x, y)]), reps=REPEATS
         )
-        levels = np.linspace(-0.5, 2.0, 11)
         cases.append(
             {
                 "one": one.T.tolist(),
@@ -49,8 +48,6 @@ def main() -> int:
                 "intervals": dict(zip(("iqm", "mean", "median", "gap"), intervals["one"].T.tolist(), strict=True)),
                 "improvement": float(better["one"][0]),
                 "improvement_interval": around["one"][:, 0].tolist(),
-                "levels": levels.tolist(),
-                "profile": [float(value) for value in np.mean(one[:, :, None] > levels, axis=(0, 1))],
             }
         )
     TARGET.write_text(json.dumps(cases, indent=1) + "\n", encoding="utf-8")

@@ -132,12 +132,6 @@ def improvement_estimate(better: Scores, worse: Scores, *, samples: int = SAMPLE
     return Estimate(value, *_interval(_resampled(both, (*better, *worse), samples, seed, numbers=pairs)))
 
 
-def profile(scores: Scores, levels: Array) -> Array:
-    """For each level the part of runs that score above it, environments counted alike."""
-    parts = [(one[:, None] > levels).mean(axis=0) for one in scores]
-    return np.asarray(np.mean(parts, axis=0))
-
-
 # ---- scores of different environments ----------------------------------------------------------------------------
 
 

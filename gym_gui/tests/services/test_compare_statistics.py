@@ -45,11 +45,6 @@ def test_the_probability_of_improvement_is_that_of_rliable(case: dict[str, Any])
     assert float(st.improvement(other, one)) == pytest.approx(1 - found.value)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_profiles_are_those_of_rliable(case: dict[str, Any]) -> None:
-    assert st.profile(scores(case["one"]), np.array(case["levels"])) == pytest.approx(case["profile"])
-
-
 def test_one_run_has_no_interval() -> None:
     assert st.estimate(st.iqm, [np.array([3.0])]) == st.Estimate(3.0)
     assert st.improvement_estimate([np.array([3.0])], [np.array([1.0, 2.0])]) == st.Estimate(1.0)
