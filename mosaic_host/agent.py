@@ -160,7 +160,8 @@ class HostAgent(Executor):
         return None if process is None else Claimant(locator_of(process), process.pid, process.is_alive())
 
     async def hindrance(self, run_id: str) -> str:
-        return await asyncio.to_thread(hindrance, self._run(run_id), self._paths.worker_config(run_id))
+        config, logs = self._paths.worker_config(run_id), self._paths.run_logs(run_id)
+        return await asyncio.to_thread(hindrance, self._run(run_id), config, logs)
 
     # ---- what a run wrote ----------------------------------------------------------------------------------------
 

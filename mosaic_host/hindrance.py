@@ -11,19 +11,19 @@ from mosaic_protocol.full_disk import is_disk_full, is_full
 from mosaic_protocol.paths import RunPaths
 
 
-def hindrance(folders: RunPaths, config: Path) -> str:
-    """Why a worker cannot begin now, with its config file and in the folder of its run; "" when it can. Blocks; for a
-    thread."""
+def hindrance(folders: RunPaths, config: Path, logs: Path) -> str:
+    """Why a worker cannot begin now, with its config file, its logs and in the folder of its run; "" when it can.
+    Blocks; for a thread."""
     try:
-        return _hindrance(folders, config)
+        return _hindrance(folders, config, logs)
     except OSError as error:  # not even that can be found out
         return f"{error.filename or folders.directory} cannot be looked at ({error.strerror})"
 
 
-def _hindrance(folders: RunPaths, config: Path) -> str:
+def _hindrance(folders: RunPaths, config: Path, logs: Path) -> str:
     if is_full(folders.directory):
         return "the disk is full"
-    for folder in (folders.claims, folders.outbox):
+    for folder in (folders.claims, folders.outbox, logs):
         if not folder.is_dir():
             return f"{folder} is not there"
         if reason := _why_no_file(folder):

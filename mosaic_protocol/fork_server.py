@@ -30,6 +30,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from mosaic_protocol.full_disk import until_it_works
+
 WARM_FLAG = "_mosaic_forked_warm"
 """Set on :mod:`sys` in forked workers, so that they fork their script too instead of spawning it."""
 
@@ -126,7 +128,7 @@ def _take_identity(request: dict[str, Any]) -> None:
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    os.chdir(request["cwd"])
+    until_it_works(lambda: os.chdir(request["cwd"]), "enter the folder of its run")
     if not sys.flags.safe_path:
         sys.path[0] = request["cwd"]  # where `python -m` looks first
     os.environ.clear()
@@ -149,7 +151,10 @@ def _mark_environment_block() -> None:
 
 
 def _redirect(path: str, number: int) -> None:
-    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    """The daemon has just opened the file, but folders can be forbidden or away from one moment to the next, and a
+    worker that died of it here would have nowhere to say so."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    target = until_it_works(lambda: os.open(path, flags, 0o600), "open its log")
     os.dup2(target, number)
     os.close(target)
 

@@ -256,3 +256,17 @@ def test_a_warm_up_that_fails_ends_the_server_with_its_traceback(make_server: Ca
     assert server.hear() == {}
     assert server.process.wait(PATIENCE) == 1
     assert "ImportError: no such library" in (server.folder / "server.log").read_text()
+
+
+@pytest.mark.parametrize("missing", ["stdout", "stderr", "cwd"])
+def test_a_worker_waits_for_a_folder_that_is_away_for_a_moment(server: Server, tmp_path: Path, missing: str) -> None:
+    """It could not say why it died: its log is what it cannot open."""
+    away = tmp_path / "away"
+    pid = server.start("leave", "7", **{missing: str(away if missing == "cwd" else away / "log")})
+    until(lambda: b"waiting to" in (tmp_path / "server.log").read_bytes() + _read(tmp_path / "err"))
+    away.mkdir()
+    assert server.status_of(pid) == 7
+
+
+def _read(file: Path) -> bytes:
+    return file.read_bytes() if file.exists() else b""
