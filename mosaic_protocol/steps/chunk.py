@@ -41,6 +41,10 @@ UNDONE = "undone"
 """Among a step's extras: so many steps before it were undone. They stay recorded, as a branch; the episode goes on with
 this step, even after an end."""
 
+_TELL_OF_ENDS = (END.encode(), UNDONE.encode())
+"""What the bytes of an entry hold that ends an episode or undoes an end. Extras may be large and next to none of them
+undo anything, so they are not decoded to see that."""
+
 MOST_STEP = 2**63 - 1
 """The highest number that a step of a run can have."""
 MOST_RAW_BYTES = 256 * 1024 * 1024
@@ -85,7 +89,7 @@ def _ends_that_stand(rows: int, columns: bytes, heap: bytes) -> tuple[list[Ended
     """The episodes that are over after the last step, and those that go on after steps of theirs were undone."""
     ended: dict[int, EndedEpisode] = {}
     undone: dict[int, None] = {}
-    for entry in _raw_entries(heap):
+    for entry in _in_a_chunk(heap_entries.raw_entries_with(heap, *_TELL_OF_ENDS)):
         if entry.key == END:
             end = value_of(entry, EndedEpisode)
             ended.pop(end.episode, None)
@@ -100,9 +104,6 @@ def _ends_that_stand(rows: int, columns: bytes, heap: bytes) -> tuple[list[Ended
 
 
 def _undoes(entry: heap_entries.RawEntry) -> bool:
-    """Looks at the bytes first: extras may be large, and next to none undo anything."""
-    if UNDONE.encode() not in bytes(entry.value):
-        return False
     try:
         return undone_steps(value_of(entry, object)) > 0
     except ChunkError:  # the reader of these extras says so; here they cost no other step
@@ -158,9 +159,9 @@ def value_of(entry: heap_entries.RawEntry, kind: type[T]) -> T:
         raise ChunkError(f"an entry {entry.key!r} in the heap of a chunk cannot be read: {error}") from error
 
 
-def _raw_entries(heap: bytes) -> Iterator[heap_entries.RawEntry]:
+def _in_a_chunk(entries: Iterator[heap_entries.RawEntry]) -> Iterator[heap_entries.RawEntry]:
     try:
-        yield from heap_entries.raw_entries(heap)
+        yield from entries
     except ValueError as error:
         raise ChunkError(str(error)) from error
 
@@ -211,7 +212,7 @@ class OpenedChunk:
 
     def raw_entries(self) -> Iterator[heap_entries.RawEntry]:
         """The entries of the heap with values that are not decoded."""
-        return _raw_entries(self.heap)
+        return _in_a_chunk(heap_entries.raw_entries(self.heap))
 
     @cached_property
     def names(self) -> list[str]:

@@ -17,6 +17,7 @@ from mosaic_protocol.steps.columns import Column, has_column
 
 T = TypeVar("T")
 _LENGTH = struct.Struct("<I")
+_LENGTH_BYTES = _LENGTH.size
 _ARRAY = 1
 _MOST_TEXT = 10_000
 _DEEPEST = 30
@@ -101,6 +102,14 @@ def raw_entries(heap: bytes) -> Iterator[RawEntry]:
     return (_decoded(_raw_decoder, raw) for _, raw in _raw_with_ends(heap))
 
 
+def raw_entries_with(heap: bytes, one: bytes, other: bytes) -> Iterator[RawEntry]:
+    """Those in which one of these bytes occur anywhere, for who looks for a few among many: the others are not even
+    decoded. Raises :class:`ValueError` for what is no heap."""
+    for _, raw in _raw_with_ends(heap):
+        if one in raw or other in raw:
+            yield _decoded(_raw_decoder, raw)
+
+
 def _entries_with_ends(heap: bytes) -> Iterator[tuple[int, HeapEntry]]:
     return ((end, _decoded(_decoder, raw)) for end, raw in _raw_with_ends(heap))
 
@@ -113,19 +122,15 @@ def _decoded(decoder: msgspec.msgpack.Decoder[T], raw: bytes) -> T:
 
 
 def _raw_with_ends(heap: bytes) -> Iterator[tuple[int, bytes]]:
-    start = 0
-    while start < len(heap):
-        begin, start = _bounds(heap, start)
+    """Each entry as it is encoded, with the place after it. A loop without a call of its own: every chunk that is
+    sealed goes through it, and one of short episodes has hundreds of entries."""
+    start, size, length_at = 0, len(heap), _LENGTH.unpack_from
+    while start < size:
+        begin = start + _LENGTH_BYTES
+        start = begin + length_at(heap, start)[0] if begin <= size else begin
+        if start > size:
+            raise ValueError("the heap of a chunk ends in the middle of an entry")
         yield start, heap[begin:start]
-
-
-def _bounds(heap: bytes, start: int) -> tuple[int, int]:
-    """Where the entry that stands at a place begins and ends."""
-    begin = start + _LENGTH.size
-    end = begin + _LENGTH.unpack_from(heap, start)[0] if begin <= len(heap) else begin
-    if end > len(heap):
-        raise ValueError("the heap of a chunk ends in the middle of an entry")
-    return begin, end
 
 
 def _framed(entry: bytes) -> bytes:

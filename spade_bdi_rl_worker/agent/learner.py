@@ -147,10 +147,12 @@ class LearningAgent:
             raise GoalFailedError("no policy is cached: use .cache_policy first")
         left = count if purpose.left is None else purpose.left
         purpose.left = None
+        goes_on = False
         while left > 0:
             if self.is_over:
                 raise RunOverError
-            self._run_one(how)
+            self._run_one(how, goes_on)
+            goes_on = True
             left -= 1
             if left and left % AT_A_TIME == 0:
                 purpose.left = left
@@ -159,11 +161,12 @@ class LearningAgent:
         if purpose.left is not None:
             raise NotYetError
 
-    def _run_one(self, how: How) -> None:
+    def _run_one(self, how: How, goes_on: bool) -> None:
         runtime = self.runtime
         next_number = self.last.number + 1 if self.last is not None else 0
+        mind = self.mind.record(next_number, runtime.episodes, same_action=goes_on)
         self.reasoner.plays = True
-        self.last = runtime.run_episode(how, {"mind": self.mind.record(next_number, runtime.episodes)})
+        self.last = runtime.run_episode(how, {"mind": mind})
         self.mind.confidence = round(runtime.confidence.value, 2)
         self.reasoner.idle_cycles = 0
         self.note_progress()

@@ -47,12 +47,18 @@ class MindKeeper:
 
     # ---- records -------------------------------------------------------------------------------------------------
 
-    def record(self, episode: int, number: int) -> dict[str, Any]:
+    def record(self, episode: int, number: int, *, same_action: bool = False) -> dict[str, Any]:
         """What belongs to the first step of the agent's episode ``number``, which is about to begin; ``episode`` is its
-        number in the run, about."""
+        number in the run, about. ``same_action``: as the one before. Then nothing was reasoned in between, and
+        confidence is all that can have changed."""
         reasoner = self._reasoner
         whole = self._since_whole is None or number % WHOLE_EVERY == 0
         found: dict[str, Any] = {}
+        if same_action and not whole:
+            if self._spans:
+                self._spans[-1][2] += 1
+            self._note("confidence", self.confidence, found)
+            return found
         if whole:
             self._told.clear()
             self._choice_number, self._intentions_key, self._since_whole = -1, None, number

@@ -40,8 +40,11 @@ class Learner:
             self.q.append([0.0] * self.actions)
             self.visits.append(0)
 
-    def update(self, state: int, action: int, reward: float, after: int, next_action: int, over: bool) -> None:
-        """Learn from one step. ``next_action`` is what will be done in the state after it, unless it is ``over``."""
+    def update(
+        self, state: int, action: int, reward: float, after: int, next_action: int, best: float, over: bool
+    ) -> None:
+        """Learn from one step. ``next_action`` is what will be done in the state after it, unless it is ``over``, and
+        ``best`` the highest value there."""
         raise NotImplementedError
 
     def blend(self, state: int, values: Sequence[float], share: float) -> None:
@@ -64,9 +67,11 @@ class QLearning(Learner):
 
     name = "q_learning"
 
-    def update(self, state: int, action: int, reward: float, after: int, next_action: int, over: bool) -> None:
+    def update(
+        self, state: int, action: int, reward: float, after: int, next_action: int, best: float, over: bool
+    ) -> None:
         row = self.q[state]
-        target = reward if over else reward + self.gamma * max(self.q[after])
+        target = reward if over else reward + self.gamma * best
         row[action] += self.alpha * (target - row[action])
         self.visits[state] += 1
 
@@ -76,7 +81,9 @@ class Sarsa(Learner):
 
     name = "sarsa"
 
-    def update(self, state: int, action: int, reward: float, after: int, next_action: int, over: bool) -> None:
+    def update(
+        self, state: int, action: int, reward: float, after: int, next_action: int, best: float, over: bool
+    ) -> None:
         row = self.q[state]
         target = reward if over else reward + self.gamma * self.q[after][next_action]
         row[action] += self.alpha * (target - row[action])
@@ -98,7 +105,9 @@ class DoubleQ(Learner):
             while len(half) < states:
                 half.append([0.0] * self.actions)
 
-    def update(self, state: int, action: int, reward: float, after: int, next_action: int, over: bool) -> None:
+    def update(
+        self, state: int, action: int, reward: float, after: int, next_action: int, best: float, over: bool
+    ) -> None:
         one, other = self._halves if self.chance.random() < 0.5 else self._halves[::-1]
         target = reward
         if not over:
@@ -135,8 +144,10 @@ class DynaQ(QLearning):
         self._place_of: dict[tuple[int, int], int] = {}
         super().__init__(states, actions, gamma, chance)
 
-    def update(self, state: int, action: int, reward: float, after: int, next_action: int, over: bool) -> None:
-        super().update(state, action, reward, after, next_action, over)
+    def update(
+        self, state: int, action: int, reward: float, after: int, next_action: int, best: float, over: bool
+    ) -> None:
+        super().update(state, action, reward, after, next_action, best, over)
         self._remember(state, action, reward, after, over)
         memories, draw = self._memories, self.chance.random
         for _ in range(self.planning_steps):

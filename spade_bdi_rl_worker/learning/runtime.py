@@ -86,17 +86,16 @@ class QLearningRuntime:
         q, update, step, limit = learner.q, learner.update, world.step, world.limit
         learner.alpha = self.strategy.alpha_at(self.progress)
         epsilon, policy = self._epsilon(how), self.policy if how == "cached" else None
-        draw, actions, gamma = self.chance.random, world.actions, learner.gamma
+        draw, actions = self.chance.random, world.actions
+        by_table = isinstance(world, TableWorld)
         grows = isinstance(world, SteppedWorld) and not world.is_numbered
         seed = (self._first_seed + self.episodes) % _MOST_SEED
 
-        def choose(state: int) -> int:
+        def choose(state: int, row: list[float], best: float) -> int:
             if policy is not None and state < len(policy):
                 return policy[state]
             if epsilon and draw() < epsilon:
                 return int(draw() * actions)
-            row = q[state]
-            best = max(row)
             if row.count(best) == 1:
                 return row.index(best)
             ties = [action for action, value in enumerate(row) if value == best]
@@ -105,34 +104,37 @@ class QLearningRuntime:
         state = world.begin(seed)
         if grows:
             learner.grow(world.states)
-        promised = max(q[state])
-        action = choose(state)
+        row = q[state]
+        promised = best = max(row)
+        action = choose(state, row, best)
         states: list[int] = []
         taken: list[int] = []
         rewards: list[float] = []
         values: list[float] = []
-        rows: list[list[float]] = []
-        brought, discount = 0.0, 1.0
-        while True:
+        rows: list[list[float]] | None = [] if self._every_value else None
+        while True:  # every line of it counts: it runs a hundred thousand times a second
             after, reward, terminated = step(state, action)
             if grows:
                 learner.grow(world.states)
             states.append(state)
             taken.append(action)
             rewards.append(reward)
-            values.append(max(q[state]))
-            if self._every_value:
-                rows.append(q[state].copy())
-            brought += discount * reward
-            discount *= gamma
-            next_action = 0 if terminated else choose(after)
-            update(state, action, reward, after, next_action, terminated)
-            if terminated or world.truncated or len(taken) >= limit:
+            values.append(best)
+            if rows is not None:
+                rows.append(row.copy())
+            if terminated:
+                update(state, action, reward, after, 0, 0.0, True)
+                break
+            row = q[after]
+            best = max(row)
+            next_action = choose(after, row, best)
+            update(state, action, reward, after, next_action, best, False)
+            if len(taken) >= limit or (world.truncated and not by_table):
                 break
             state, action = after, next_action
-        success = terminated and (rewards[-1] > 0 or not world.has_prizes)
+        success = terminated and (reward > 0 or not world.has_prizes)
         self.path = [*states, after]
-        self._note(how, promised, brought, len(taken), success)
+        self._note(how, promised, _discounted(rewards, learner.gamma), len(taken), success)
         number = self._record(seed, states, taken, rewards, values, rows, after, terminated, extras)
         return Episode(number, len(taken), sum(rewards), terminated, success)
 
@@ -162,7 +164,7 @@ class QLearningRuntime:
         taken: list[int],
         rewards: list[float],
         values: list[float],
-        rows: list[list[float]],
+        rows: list[list[float]] | None,
         last: int,
         terminated: bool,
         extras: Mapping[str, Any] | None,
@@ -273,6 +275,11 @@ class QLearningRuntime:
     def seen(self, shown: NDArray[Any]) -> None:
         if isinstance(self.world, SteppedWorld):
             self.world.seen = shown
+
+
+def _discounted(rewards: list[float], gamma: float) -> float:
+    """What an episode brought. Most rewards of most worlds are nothing."""
+    return sum(reward * gamma**at for at, reward in enumerate(rewards) if reward)
 
 
 def _step_extras(mind: Mapping[str, Any] | None, row: list[float] | None) -> dict[str, Any] | None:

@@ -94,5 +94,5 @@ def test_what_was_taken_over_from_others_is_learned_on_from(algo: str) -> None:
     runtime = make_runtime(algo=algo)
     runtime.merge(3, [0.0, 1.0, 0.0, 0.0], 5)
     runtime.learner.alpha = 0.5
-    runtime.learner.update(3, 1, 1.0, 4, 0, True)
+    runtime.learner.update(3, 1, 1.0, 4, 0, 0.0, True)
     assert runtime.learner.q[3][1] == pytest.approx(1.0), "it was right, so nothing changes"

@@ -24,11 +24,11 @@ def recorded(
     believed: list[Any] = []
     record = agent.mind.record
 
-    def listening(*where: int) -> dict[str, Any]:
+    def listening(*where: int, **how: bool) -> dict[str, Any]:
         believed.append(keys(agent.mind.distinct_beliefs().values()))
         if len(believed) == 100:
             agent.tell(Tell("slippery"))
-        return record(*where)
+        return record(*where, **how)
 
     agent.mind.record = listening  # type: ignore[method-assign,assignment]
     live(agent)
