@@ -24,6 +24,8 @@ from mosaic_protocol.process_identity import ProcessIdentity
 
 pytest.importorskip("agentspeak")
 
+from spade_bdi_rl_worker.xmpp.pulse import INTERVAL, PATIENCE  # noqa: E402
+
 ENDLESS = 10_000_000
 NOTICED_SECONDS = 20.0
 """A frozen server is noticed within 5 s; the rest is for a machine that has other things to do."""
@@ -188,4 +190,22 @@ def test_a_killed_agent_loses_no_step_and_leaves_no_server(daemon: DaemonProcess
     send_signal(worker_of(daemon, run_id), signal.SIGKILL)
     over = daemon.wait_over(run_id)
     assert over.outcome in ("failed", "lost") and not daemon.processes(run_id)
+    require_each_once(daemon, run_id, seen)
+
+
+def test_a_frozen_agent_goes_on_where_it_was_and_blames_nobody(daemon: DaemonProcess) -> None:
+    """It is frozen for longer than a server may be silent: that time is not the server's."""
+    run_id = submit(daemon, episodes=ENDLESS)
+    daemon.wait_state(run_id, "EXEC")
+    trains(daemon, run_id)
+    worker, server = worker_of(daemon, run_id), server_of(daemon, run_id)
+    assert send_signal(worker, signal.SIGSTOP)
+    time.sleep(INTERVAL + PATIENCE + 1.0)
+    assert send_signal(worker, signal.SIGCONT)
+    seen = trains(daemon, run_id)
+    assert worker_of(daemon, run_id) == worker and server_of(daemon, run_id) == server
+    assert send_signal(worker, signal.SIGSTOP)
+    daemon.client.cancel(run_id, "enough")
+    assert daemon.wait_over(run_id).outcome == "canceled", "also one that cannot hear it"
+    assert not daemon.processes(run_id) and not server.is_alive()
     require_each_once(daemon, run_id, seen)
