@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import agentspeak as asp
 import agentspeak.runtime as asr
 import agentspeak.stdlib
 
 from mosaic_protocol.plain_text import clean_line
-from spade_bdi_rl_worker.agent.learner import LearningAgent
+from spade_bdi_rl_worker.agent.learner import PERFORMATIVES, LearningAgent
 from spade_bdi_rl_worker.agent.program import ProgramError, parse_event
 from spade_bdi_rl_worker.agent.reasoner import MOST_QUESTIONS, GoalFailedError
 from spade_bdi_rl_worker.agent.terms import written
@@ -28,9 +28,22 @@ _POSSIBILITIES = (".range", ".member", ".substring")
 """Of AgentSpeak's own: those with more than one answer, which a condition may go through."""
 
 
-def make_actions() -> Any:
+class WorkerActions(asp.Actions):
+    """Those that plans can use, with what can be said of them before a run."""
+
+    words: ClassVar[dict[tuple[str, int], tuple[int, tuple[str, ...]]]] = {
+        (".run_episode", 1): (0, MANNERS),
+        (".run_episodes", 2): (0, MANNERS),
+        (".strategy", 2): (0, Strategy.NAMES),
+        (".send", 3): (1, PERFORMATIVES),
+        (".broadcast", 2): (0, PERFORMATIVES),
+    }
+    """By name and number of arguments: which argument is one of some words."""
+
+
+def make_actions() -> WorkerActions:
     """All actions. They find the agent that acts by the reasoner's ``body``."""
-    actions = asp.Actions()
+    actions = WorkerActions()
     for (name, arity), action in agentspeak.stdlib.actions.actions.items():
         if name not in _UNSUITABLE:
             actions.add(name, arity, _bounded(action) if name in _POSSIBILITIES else action)

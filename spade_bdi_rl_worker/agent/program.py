@@ -145,6 +145,8 @@ def parse_program(text: str, file: str, actions: Any) -> Any:
     tree = _parsed(text, file, log)
     if tree is not None and not log.mistakes:
         _Checks(tree, actions, log).run()
+        if not tree.plans:
+            log.mistakes.append(Mistake("there is no plan in it: an agent would do nothing", file, 1, 1))
     if log.mistakes or tree is None:
         raise ProgramError(log.mistakes or [Mistake("it cannot be read", file)])
     return tree
@@ -363,6 +365,7 @@ class _Checks:
     def _action(self, node: Any) -> None:
         try:
             self._actions.lookup(node.functor, len(node.terms))
+            self._words(node)
         except KeyError:
             counts = sorted(count for name, count in _signatures(self._actions) if name == node.functor)
             if counts:
@@ -371,6 +374,15 @@ class _Checks:
             else:
                 what = f"there is no action {node.functor}{did_you_mean(node.functor, _names(self._actions))}"
             self._log.note(what, node.loc)
+
+
+    def _words(self, node: Any) -> None:
+        """A word that an action does not know, where it is written and not computed."""
+        place, known = self._actions.words.get((node.functor, len(node.terms)), (0, ()))
+        word = node.terms[place] if known else None
+        if word is not None and hasattr(word, "functor") and not word.terms and word.functor not in known:
+            what = f"{node.functor} knows no {word.functor}{did_you_mean(word.functor, known)}"
+            self._log.note(what, word.loc or node.loc)
 
 
 def _event_key(event: Any) -> tuple[str, str, int]:

@@ -162,9 +162,9 @@ def test_a_goal_fails_when_its_deadline_has_passed() -> None:
 
 def test_an_error_in_a_plan_has_its_file_and_line() -> None:
     with pytest.raises(PlanError) as failed:
-        live(make_agent("!go.\n+!go : true\n  <- +begun;\n     .run_episode(quickly).\n"))
+        live(make_agent("!go(quickly).\n+!go(How) : true\n  <- +begun;\n     .run_episode(How).\n"))
     assert str(failed.value) == ("mine.asl:4:6: .run_episode knows no quickly: use explore, exploit, cached, repair")
-    assert failed.value.mistake.drawn().splitlines()[1:] == ["     .run_episode(quickly).", "     ^"]
+    assert failed.value.mistake.drawn().splitlines()[1:] == ["     .run_episode(How).", "     ^"]
 
 
 @pytest.mark.parametrize(
@@ -386,7 +386,7 @@ def test_each_agent_that_is_meant_is_told_or_nobody() -> None:
 
 
 def test_what_a_person_says_is_not_pushed_out_by_messages_of_others() -> None:
-    agent = make_agent("calm.", peers=("scout",))
+    agent = make_agent("calm. +!wait.", peers=("scout",))
     agent.tell(Tell("slippery"))
     live(agent)
     for number in range(500):
@@ -439,7 +439,7 @@ def test_a_broadcast_reaches_each_other_agent_and_nobody_where_there_is_none() -
     together = live(make_agent(program, peers=("left", "right"), send=lambda *message: sent.append(message)))
     assert sent == [("left", "tell", "at(3)"), ("right", "tell", "at(3)")]
     assert believed(together) == believed(live(make_agent(program))) == {"said"}
-    wrong = make_agent("!go. +!go <- .broadcast(shout, at(3)). -!go[error(E)] <- +failed.", peers=("left",))
+    wrong = make_agent("!go(shout). +!go(How) <- .broadcast(How, at(3)). -!go(How)[error(E)] <- +failed.", peers=("left",))
     assert believed(live(wrong)) == {"failed"}
 
 

@@ -102,3 +102,26 @@ def test_plans_may_be_a_link_that_somebody_named(tmp_path: Path) -> None:
     assert labels_of(tmp_path / "link.asl") == ["mine"]
     with pytest.raises(UsageError, match=r"gone\.asl cannot be read: No such file"):
         read_program(tmp_path / "gone.asl")
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "1:1: there is no plan in it"),
+        ("// a thought\nslippery.\n", "1:1: there is no plan in it"),
+        ("!go.\n+!go <- .run_episode(explor); !!go.\n", "2:22: .run_episode knows no explor; did you mean"),
+        ("!go.\n+!go <- .run_episodes(exploits, 5); !!go.\n", "2:23: .run_episodes knows no exploits"),
+        ("!go.\n+!go <- .strategy(gamma, 0.5); !!go.\n", "2:19: .strategy knows no gamma"),
+        ("!go.\n+!go <- .send(other, tel, at(1)).\n", "2:22: .send knows no tel"),
+    ],
+)
+def test_what_a_run_would_only_find_out_later_is_said_before(text: str, what: str, tmp_path: Path) -> None:
+    main = tmp_path / "main.asl"
+    main.write_text(text)
+    assert str(refusal_of(main)).startswith(f"{main}:{what}")
+
+
+def test_a_word_that_is_computed_is_left_to_the_run(tmp_path: Path) -> None:
+    main = tmp_path / "main.asl"
+    main.write_text("!go(explore).\n@mine +!go(How) <- .run_episode(How); !!go(How).\n")
+    assert labels_of(main) == ["mine"]
