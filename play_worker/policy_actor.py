@@ -58,7 +58,7 @@ class PolicyActor:
     ) -> None:
         """Begin to load it. Raises nothing."""
         self.checkpoint, self.is_ready = checkpoint, False
-        self.deterministic, self.python = deterministic, python
+        self.deterministic, self.python = deterministic, python or sys.executable
         self.failure = ""
         self.called = ""
         """The algorithm and how long it was trained, once that is known."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,8 @@ from mosaic_protocol.live.messages import Advise, HandOver, Unseated
 from play_worker.actors import Actor, HumanActor, RandomActor, ScriptedActor, read_script
 from play_worker.opinions import Opinion
 from play_worker.policy_actor import PolicyActor
+
+_OVERTAKEN = "somebody else was given the seat meanwhile"
 
 
 class Seat:
@@ -146,7 +149,7 @@ class Seat:
             policy.join()
 
     def _give(self, actor: Actor) -> None:
-        self._stop_loading()
+        self._stop_loading("a person took the seat meanwhile" if actor is self.human else _OVERTAKEN)
         if actor is self.actor:
             return
         self.actor.forget()
@@ -163,7 +166,8 @@ class Seat:
         """Whether the policy that is wanted is there already, or on its way."""
         if had is None or had.failure:
             return False
-        return (had.checkpoint, had.python, had.deterministic) == (wish.checkpoint, wish.python, wish.deterministic)
+        python = wish.python or sys.executable  # a session's first policy is not told which: it is the same one
+        return (had.checkpoint, had.python, had.deterministic) == (wish.checkpoint, python, wish.deterministic)
 
     def _load(self, wish: HandOver, *, plays: bool) -> None:
         if self._is_same(self.loading, wish):
@@ -176,7 +180,7 @@ class Seat:
         )
         self._policies.append(self.loading)
 
-    def _stop_loading(self, why: str = "somebody else was given the seat meanwhile") -> None:
+    def _stop_loading(self, why: str = _OVERTAKEN) -> None:
         if self.loading is not None:
             loading, self.loading = self.loading, None
             loading.close()

@@ -229,6 +229,24 @@ def test_a_policy_of_another_environment_never_takes_the_seat(tmp_path: Path) ->
         assert {step.actor for step in session.steps()} == {"random"}
 
 
+@pytest.mark.parametrize("python", ["", sys.executable])
+def test_a_policy_that_began_gets_the_seat_back_at_once(tmp_path: Path, python: str) -> None:
+    """Whoever hands it over may name the interpreter that the session took by itself."""
+    checkpoint = str(new_checkpoint(tmp_path / "checkpoints"))
+    with pole(tmp_path, actor="policy", checkpoint=checkpoint) as session:
+        session.until("the policy", lambda: session.client.state.actor == "policy")
+        session.send(HandOver("human"))
+        session.until("a person", lambda: session.client.state.actor == "human")
+        session.send(HandOver("policy", checkpoint=checkpoint, python=python))
+        loads: list[str] = []
+        session.until(
+            "it", lambda: loads.append(session.client.state.loading) or session.client.state.actor == "policy"
+        )
+        assert not any(loads), "it was loaded already"
+        session.send(End())
+        assert session.ended() == 0
+
+
 def test_a_session_of_a_policy_alone_fails_when_it_cannot_be_loaded(tmp_path: Path) -> None:
     with pole(tmp_path, actor="policy", checkpoint=str(tmp_path / "none"), episodes=1) as session:
         assert session.ended() == 2
