@@ -239,9 +239,12 @@ def test_a_policy_that_began_gets_the_seat_back_at_once(tmp_path: Path, python: 
         session.until("a person", lambda: session.client.state.actor == "human")
         session.send(HandOver("policy", checkpoint=checkpoint, python=python))
         loads: list[str] = []
-        session.until(
-            "it", lambda: loads.append(session.client.state.loading) or session.client.state.actor == "policy"
-        )
+
+        def has_the_seat() -> bool:
+            loads.append(session.client.state.loading)
+            return session.client.state.actor == "policy"
+
+        session.until("the policy again", has_the_seat)
         assert not any(loads), "it was loaded already"
         session.send(End())
         assert session.ended() == 0
