@@ -24,7 +24,7 @@ from mosaic_protocol.process_identity import ProcessIdentity
 
 pytest.importorskip("agentspeak")
 
-from spade_bdi_rl_worker.xmpp.pulse import INTERVAL, PATIENCE  # noqa: E402
+from spade_bdi_rl_worker.xmpp.pulse import INTERVAL, PATIENCE
 
 ENDLESS = 10_000_000
 NOTICED_SECONDS = 20.0

@@ -307,3 +307,17 @@ def test_of_several_seats_the_persons_is_told() -> None:
 
 def test_the_panel_offers_as_many_seats_as_a_session_has() -> None:
     assert seating.MOST_SEATS == MOST_SEATS
+
+
+def test_steps_that_come_after_the_live_picture_go_on_from_it() -> None:
+    """A session that ends leaves its last steps to be read from the store."""
+    curve = ReturnCurve()
+    for step in range(1, 389):
+        curve.add(4, step, float(step), POLICY)
+    for step in (387, 388, 389, 390):
+        curve.add_reward(4, step, 1.0, POLICY)
+    assert [point[:2] for point in curve.points[-3:]] == [(388, 388.0), (389, 389.0), (390, 390.0)]
+    assert not curve.add_reward(4, 400, 1.0, POLICY), "what lies between is not known"
+    assert not curve.add_reward(5, 7, 1.0, POLICY) and curve.points == []
+    assert curve.add_reward(5, 1, 0.5, HUMAN) and curve.add_reward(5, 2, None, HUMAN) is False
+    assert not curve.add_reward(5, 3, 1.0, HUMAN) and curve.points == [(1, 0.5, HUMAN)]

@@ -44,6 +44,19 @@ class ReturnCurve:
             self.points = [*self.points[:half:2], *self.points[half:]]
         return True
 
+    def add_reward(self, episode: int, step: int, reward: float | None, actor: str) -> bool:
+        """Take a step by its reward; whether anything changed. The return is known where that of the step before is, or
+        nothing came before."""
+        before = 0.0 if step == 1 else self._total_at(episode, step - 1)
+        if before is None and episode == self.episode:
+            return False
+        return self.add(episode, step, None if before is None or reward is None else before + reward, actor)
+
+    def _total_at(self, episode: int, step: int) -> float | None:
+        if episode != self.episode:
+            return None
+        return next((total for at, total, _ in reversed(self.points) if at == step), None)
+
     def clear(self) -> None:
         self.episode, self.points = None, []
 

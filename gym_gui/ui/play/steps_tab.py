@@ -47,7 +47,6 @@ class StepsTab(QWidget):
         self.ring, self.curve = StepRing(), ReturnCurve()
         self._feed: BusFeed | None = None
         self._session: LiveSession | None = None
-        self._total: tuple[int, float | None] | None = None
         """The episode that the recorded steps are in, and its return so far."""
         self._has_news = self._is_closed = self._ended = False
         self.missed, self.starving = 0, False
@@ -238,12 +237,8 @@ class StepsTab(QWidget):
     def _draw_recorded(self, rows: list[StepRow]) -> None:
         """The return from the rewards, where all of the episode was seen. Of several agents the first one's."""
         for row in rows:
-            if row.agent != rows[0].agent or row.number is None:
-                continue
-            before = self._total[1] if self._total is not None and row.number > 1 else 0.0
-            total = None if before is None or row.reward is None else before + row.reward
-            self._total = (row.episode, total)
-            self.curve.add(row.episode, row.number, total, row.actor)
+            if row.agent == rows[0].agent and row.number is not None:
+                self.curve.add_reward(row.episode, row.number, row.reward, row.actor)
 
     # ---- telling -------------------------------------------------------------------------------------------------
 
