@@ -439,8 +439,8 @@ def test_a_broadcast_reaches_each_other_agent_and_nobody_where_there_is_none() -
     together = live(make_agent(program, peers=("left", "right"), send=lambda *message: sent.append(message)))
     assert sent == [("left", "tell", "at(3)"), ("right", "tell", "at(3)")]
     assert believed(together) == believed(live(make_agent(program))) == {"said"}
-    wrong = make_agent("!go(shout). +!go(How) <- .broadcast(How, at(3)). -!go(How)[error(E)] <- +failed.", peers=("left",))
-    assert believed(live(wrong)) == {"failed"}
+    wrong = "!go(shout). +!go(How) <- .broadcast(How, at(3)). -!go(How)[error(E)] <- +failed."
+    assert believed(live(make_agent(wrong, peers=("left",)))) == {"failed"}
 
 
 def test_an_agent_of_a_pair_knows_what_the_other_found() -> None:

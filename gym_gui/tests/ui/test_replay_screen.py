@@ -95,6 +95,9 @@ def test_an_episode_is_verified_shown_and_inspected_by_keyboard(
     assert replay.inspector.title.text() == "Step 0"
     names = [row.name for row in replay.inspector.observation.rows]
     assert names == ["cart position", "cart velocity", "pole angle", "pole velocity"]
+    for width in range(440, 900, 10):
+        page.transport.fit(width)
+        assert page.transport.minimumSizeHint().width() <= width, "no button is cut off"
 
     keys = Qt.Key
     for key, modifier, place in (

@@ -188,12 +188,12 @@ class ReplayStage(QWidget):
         self.about.setVisible(not low)
         set_style_property(self.title, "role", "title" if low or narrow else "huge")
         self.strip.set_height(FLAT if flat else LOW if low else FULL)
-        self.transport.fit(room.width())
+        side = 12 if narrow or low else 20
+        self.transport.fit(room.width() - 2 * side)
         self._head.setVisible(not self._is_tiny)
         self.buttons.setVisible(not self._is_tiny)
         layout = self.layout()
         assert layout is not None
-        side = 12 if narrow or low else 20
         layout.setContentsMargins(side, 6 if low else 14, side, 6 if low else 12)
         layout.setSpacing(4 if flat else 6 if low else 10)
         self._tell_chips()

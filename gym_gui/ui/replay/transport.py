@@ -15,7 +15,7 @@ from gym_gui.ui.widgets.segments import Segments
 
 _ICON_ONLY = "QPushButton { padding: 5px 8px; min-width: 18px; }"
 _KEY_ONLY = "QPushButton { padding: 5px 9px; min-width: 12px; font-weight: 600; }"
-_NARROW = 560
+_SPACING = 6
 
 
 class ReplayTransport(QWidget):
@@ -60,20 +60,24 @@ class ReplayTransport(QWidget):
     def _lay_out(self) -> None:
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(6)
+        layout.setSpacing(_SPACING)
         for widget in (self.first, self.back, self.play, self.on, self.last, self.loop):
             layout.addWidget(widget)
-        layout.addSpacing(6)
+        layout.addSpacing(_SPACING)
         layout.addWidget(self.speeds)
         layout.addStretch(1)
         for at_the_end in (self.previous_turn, self.next_turn, self.turns):
             layout.addWidget(at_the_end)
 
     def fit(self, width: int) -> None:
-        """Where it is narrow the words go, and then what is left has its keys."""
-        self.turns.setVisible(width >= _NARROW + 120)
-        for widget in (self.previous_turn, self.next_turn, self.first, self.last):
-            widget.setVisible(width >= _NARROW)
+        """In this much room: where it is narrow the words go, then what has a key of its own. By what the buttons need,
+        which depends on the font."""
+        kept = (self.back, self.play, self.on, self.loop, self.speeds)
+        with_keys = (self.previous_turn, self.next_turn, self.first, self.last)
+        roomy = width >= _width_of(*kept, *with_keys)
+        for widget in with_keys:
+            widget.setVisible(roomy)
+        self.turns.setVisible(width >= _width_of(*kept, *with_keys, self.turns))
 
     def _button(self, name: str, tooltip: str, act: Callable[[], object]) -> QPushButton:
         button = QPushButton()
@@ -123,3 +127,8 @@ class ReplayTransport(QWidget):
         turns = record is not None and bool(record.hand_overs)
         for button in (self.previous_turn, self.next_turn):
             button.setEnabled(turns)
+
+
+def _width_of(*widgets: QWidget) -> int:
+    """Side by side, with what stands between them."""
+    return sum(widget.sizeHint().width() + _SPACING for widget in widgets) + 2 * _SPACING
