@@ -41,18 +41,30 @@ def require_numpy(what: str) -> None:
         raise CliError(f"{what} need NumPy, which is not installed here: `{INSTALL}` installs it", ExitCode.REFUSED)
 
 
-def require_place(file: Path, formats: Sequence[str], *, force: bool) -> None:
+def require_place(file: Path, formats: Sequence[str], *, force: bool, option: str = "--out") -> None:
     """Refuse a place before anything is computed for it."""
-    from gym_gui.services.charts.files import why_not_there
-    from gym_gui.services.charts.png import NoPngError, require_png
-
-    if problem := why_not_there(file, formats, force=force):
-        raise CliError(f"--out: {problem}", ExitCode.REFUSED)
+    if problem := _why_not_there(file, formats, force=force):
+        raise CliError(f"{option}{problem}", ExitCode.REFUSED)
     if file.suffix.lower() == ".png":
+        from gym_gui.services.charts.png import NoPngError, require_png
+
         try:
             require_png()
         except NoPngError as error:
             raise CliError(str(error), ExitCode.REFUSED) from error
+
+
+def _why_not_there(file: Path, formats: Sequence[str], *, force: bool) -> str:
+    """What stands behind the option's name in a refusal; empty where something can be written."""
+    if file.suffix.lower() not in formats:
+        return f" must end in {', '.join(formats[:-1])} or {formats[-1]}, got {file.name!r}"
+    if not file.parent.is_dir():
+        return f": there is no folder {file.parent}: make it, or name another"
+    if file.is_dir():
+        return f": {file} is a folder: name a file"
+    if file.exists() and not force:
+        return f": {file} is there already: give another name, or --force to write over it"
+    return ""
 
 
 def put(file: Path, content: bytes, *, opens: bool, quiet: bool) -> None:

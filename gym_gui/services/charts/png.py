@@ -20,6 +20,8 @@ INSTALL = "python -m mosaic_worker.extras --set charts"
 SCALE = 2
 """Pixels for each unit of a drawing: sharp on paper and on dense screens."""
 _FINER = 2
+_THIN = 6
+"""Pixels of the larger picture."""
 _FONTS = {
     False: ("DejaVuSans.ttf", "LiberationSans-Regular.ttf", "Arial.ttf"),
     True: ("DejaVuSans-Bold.ttf", "LiberationSans-Bold.ttf", "Arial Bold.ttf"),
@@ -154,6 +156,7 @@ def _dashed(points: Any, dash: str, scale: float) -> list[Any]:
 
 
 def _strokes(pen: Any, strokes: list[Any], width: int, fill: Any) -> None:
+    joint = "curve" if width > _THIN else None  # which Pillow draws point by point, and nobody sees on thin lines
     for points in strokes:
         if len(points) > 1:
-            pen.line([tuple(point) for point in points.tolist()], fill=fill, width=width, joint="curve")
+            pen.line([tuple(point) for point in points.tolist()], fill=fill, width=width, joint=joint)

@@ -103,6 +103,8 @@ def test_a_report_is_written_beside_what_is_printed(mosaic: CommandLine, tmp_pat
     replaced = mosaic("compare", "name=good-*", "--out", str(report), "--force", "--json")
     assert json.loads(replaced.out)["groups"] and "Written to" in replaced.err
     assert report.read_text() != text and list(tmp_path.iterdir()) == [report]
+    (tmp_path / "folder.html").mkdir()
+    assert "is a folder" in mosaic("compare", "--force", "--out", str(tmp_path / "folder.html")).err
 
 
 def test_a_place_that_cannot_be_written_is_named(mosaic: CommandLine) -> None:

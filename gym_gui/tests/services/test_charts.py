@@ -109,15 +109,10 @@ def test_long_texts_are_cut_and_sentences_wrapped() -> None:
     assert len(wrapped("one two three four five", 60, 12)) > 1
 
 
-def test_a_file_is_replaced_only_when_asked_and_whole(tmp_path: Path) -> None:
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     file = tmp_path / "a.svg"
-    assert files.why_not_there(file, files.PICTURES, force=False) == ""
     files.write(file, b"old")
-    assert "--force" in files.why_not_there(file, files.PICTURES, force=False)
-    assert files.why_not_there(file, files.PICTURES, force=True) == ""
     files.write(file, b"new")
     assert file.read_bytes() == b"new" and list(tmp_path.iterdir()) == [file]
-    assert "must end in .png or .svg" in files.why_not_there(tmp_path / "a.pdf", files.PICTURES, force=False)
-    assert "no folder" in files.why_not_there(tmp_path / "b" / "a.svg", files.PICTURES, force=False)
-    (tmp_path / "d.svg").mkdir()
-    assert "is a folder" in files.why_not_there(tmp_path / "d.svg", files.PICTURES, force=True)
+    with pytest.raises(OSError, match="Is a directory"):
+        files.write(tmp_path, b"new")
