@@ -22,6 +22,8 @@ SCALE = 2
 _FINER = 2
 _THIN = 6
 """Pixels of the larger picture."""
+_CLOSE = 500
+"""Points of a line from which on they are closer than a line is wide."""
 _FONTS = {
     False: ("DejaVuSans.ttf", "LiberationSans-Regular.ttf", "Arial.ttf"),
     True: ("DejaVuSans-Bold.ttf", "LiberationSans-Bold.ttf", "Arial Bold.ttf"),
@@ -156,7 +158,8 @@ def _dashed(points: Any, dash: str, scale: float) -> list[Any]:
 
 
 def _strokes(pen: Any, strokes: list[Any], width: int, fill: Any) -> None:
-    joint = "curve" if width > _THIN else None  # which Pillow draws point by point, and nobody sees on thin lines
     for points in strokes:
         if len(points) > 1:
+            # Pillow draws each joint in Python; on thin lines, and where points are close, nobody sees them.
+            joint = "curve" if width > _THIN and len(points) < _CLOSE else None
             pen.line([tuple(point) for point in points.tolist()], fill=fill, width=width, joint=joint)
