@@ -53,7 +53,7 @@ def run(*, quick: bool = False) -> Section:
             lines = [
                 *_timed(daemon, times, "100 runs × 10,000 points, 2,000 resamples", ["compare", *ALL], Target("<", 5)),
                 *_timed(
-                    paths,
+                    daemon,
                     times,
                     "The same with curves and profiles, as JSON",
                     ["compare", *ALL, "--json"],

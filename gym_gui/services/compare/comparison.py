@@ -16,7 +16,7 @@ from gym_gui.services.compare.measures import By, Measured
 from gym_gui.services.compare.statistics import Array, Estimate, Reference
 from gym_gui.services.run_words import counted
 
-_FEW_RUNS = 5
+FEW_RUNS = 5
 """Below this an interval says little about the next run."""
 
 
@@ -166,8 +166,8 @@ def _notes(groups: Sequence[Compared], environments: Sequence[str], question: Qu
             where = f" of {name}" if len(environments) > 1 else ""
             if len(members) < st.FEWEST_RUNS:
                 yield f"{group.label} has one run{where}: no interval can be given"
-            elif len(members) < _FEW_RUNS:
-                yield f"{group.label} has {len(members)} runs{where}: intervals of fewer than {_FEW_RUNS} are rough"
+            elif len(members) < FEW_RUNS:
+                yield f"{group.label} has {len(members)} runs{where}: intervals of fewer than {FEW_RUNS} are rough"
             yield from _seed_notes(group.label, members)
     yield from _length_notes(groups, question)
     numbers = {len(group.runs) for group in groups}

@@ -22,6 +22,8 @@ GRID_POINTS = 100
 LEVELS = 101
 """Of a performance profile."""
 _SAME_LENGTH = 0.98
+_SHORT = 60.0
+"""Seconds below which tenths matter."""
 _NAMES = {Axis.STEP: "steps", Axis.TIME: "wall time", Axis.CPU: "CPU time"}
 
 
@@ -124,7 +126,9 @@ def _notes(group: Compared, curve: GroupCurve, axis: Axis) -> Iterator[str]:
 
 def place_text(place: float, axis: Axis) -> str:
     """A place on an axis in words."""
-    return f"{place:,.0f} steps" if axis is Axis.STEP else duration(place)
+    if axis is Axis.STEP:
+        return f"{place:,.0f} steps"
+    return f"{place:.1f}s" if place < _SHORT else duration(place)
 
 
 # ---- performance profiles ----------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from gym_gui.services.charts import svg
 from gym_gui.services.charts.drawing import COLOURS, DARK, LIGHT, colour_of
 from gym_gui.services.charts.panels import DotPanel, LinePanel, drawn
 from gym_gui.services.compare import figures
-from gym_gui.services.compare.comparison import Comparison
+from gym_gui.services.compare.comparison import FEW_RUNS, Comparison
 from gym_gui.services.compare.curves import Curves, curves_of, profiles_of
 from gym_gui.services.compare.measures import Axis, By
 from gym_gui.services.compare.origin import Origin
@@ -136,6 +136,8 @@ def finding(found: Comparison) -> str:
         return f"{said} One run says nothing about others: no interval can be given."
     if best.low <= other.high:
         return f"{said} The two intervals overlap: these runs do not settle which is better."
+    if min(len(first.runs), len(second.runs)) < FEW_RUNS:
+        return f"{said} These are few runs: intervals of fewer than {FEW_RUNS} are rough."
     return said
 
 

@@ -129,7 +129,8 @@ def test_one_seed_has_no_interval_and_the_page_says_so() -> None:
 def test_whether_the_intervals_overlap_is_said() -> None:
     near = compared({"A": scored([1, 5, 9]), "B": scored([2, 5, 8])}, Question(samples=200))
     assert "do not settle which is better" in page.finding(near)
-    assert "do not settle" not in page.finding(comparison())
+    assert "do not settle" not in page.finding(comparison()) and "few runs" not in page.finding(comparison())
+    assert "These are few runs" in page.finding(comparison(seeds=3))
 
 
 def test_an_evaluation_is_called_one_and_has_no_training_curve() -> None:
