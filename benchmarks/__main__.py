@@ -33,6 +33,7 @@ NAMES = (
     "learning_pong",
     "checkpoint_cost",
     "registry_speed",
+    "comparison_speed",
     "idle_daemon",
     "watchers",
     "step_recording",

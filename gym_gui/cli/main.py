@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 from click.shell_completion import shell_complete
 
-from gym_gui.cli import candidates, output
+from gym_gui.cli import candidates, out_file, output
 from gym_gui.cli.commands import control, runs
 from gym_gui.cli.commands.bundles import bundles
 from gym_gui.cli.commands.checkpoints import checkpoints
@@ -29,6 +29,7 @@ from gym_gui.cli.commands.logs import logs
 from gym_gui.cli.commands.metrics import metrics
 from gym_gui.cli.commands.mind import mind
 from gym_gui.cli.commands.play import play, watch
+from gym_gui.cli.commands.plot import plot
 from gym_gui.cli.commands.replay import replay
 from gym_gui.cli.commands.script_help import flags
 from gym_gui.cli.commands.steps import episodes, steps
@@ -93,6 +94,7 @@ for _command in (
     compare,
     logs,
     metrics,
+    plot,
     episodes,
     steps,
     mind,
@@ -157,6 +159,7 @@ def _run(words: list[str]) -> int:
         return shell_complete(mosaic, {}, PROGRAM, VARIABLE, instruction)
     try:
         with mosaic.make_context(PROGRAM, list(words)) as context:
+            context.meta[out_file.WORDS] = words
             answer = mosaic.invoke(context)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code

@@ -13,6 +13,8 @@ from PyQt6.QtCore import QObject, pyqtSignal
 from PyQt6.QtGui import QColor, QPalette
 from PyQt6.QtWidgets import QApplication, QStyleFactory
 
+from gym_gui.services.charts.drawing import CURVES_DARK, CURVES_LIGHT
+
 PILL_TINT = 0.15
 _PILL_TEXT = 0.6
 
@@ -77,7 +79,7 @@ DARK = Theme(
     bad="#f58885",
     idle="#9ca6b8",
     selection="#243750",
-    curves=("#4c9aff", "#f5a623", "#3fb97c", "#c77dff", "#ef6461", "#2ec4d6", "#d9d26a", "#ff8fb1"),
+    curves=CURVES_DARK,
 )
 LIGHT = Theme(
     name="light",
@@ -97,7 +99,7 @@ LIGHT = Theme(
     bad="#b8302c",
     idle="#5d6676",
     selection="#d9e7fd",
-    curves=("#1f6fe0", "#d27c00", "#1c8a55", "#8a3ffc", "#c93a36", "#00838f", "#8a7a00", "#c2185b"),
+    curves=CURVES_LIGHT,
 )
 ASSETS = Path(__file__).with_name("assets")
 THEMES = {theme.name: theme for theme in (DARK, LIGHT)}

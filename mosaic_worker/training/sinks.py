@@ -15,6 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mosaic_protocol.headline import CPU_TAG, SPS_TAG
+
 if TYPE_CHECKING:
     from tensorboard.summary.writer.event_file_writer import EventFileWriter
     from torch.utils.tensorboard import SummaryWriter
@@ -57,6 +59,20 @@ class Sink(ABC):
         """Take no more rows; write and release everything. `failed`: the training ended with an error."""
 
 
+class _CpuTime:
+    """What the process has computed since it was ready to train, recorded wherever a script tells its speed: often
+    enough for a curve, and never in a row of each episode. Only the daemon's curves are drawn over it, so it is not
+    in the files of TensorBoard."""
+
+    def __init__(self) -> None:
+        self._began = time.process_time()
+
+    def beside(self, values: dict[str, float | None]) -> dict[str, float | None]:
+        if SPS_TAG not in values or CPU_TAG in values:
+            return values
+        return {**values, CPU_TAG: time.process_time() - self._began}
+
+
 class JournalSink(Sink):
     """The outbox of a script that has a process of its own. The one sink that loses nothing."""
 
@@ -75,9 +91,10 @@ class JournalSink(Sink):
         self._row = MetricRow
         self._tell, self._told, self._told_at = tell, 0, 0.0
         self._on_wait, self._waits = on_wait, False
+        self._cpu = _CpuTime()
 
     def scalars(self, step: int, numbers: Mapping[str, float]) -> None:
-        self.journal.append(self._row(step=step, values=_finite(numbers)))
+        self.journal.append(self._row(step=step, values=self._cpu.beside(_finite(numbers))))
         self._note_waiting()
         if self.journal.held and time.monotonic() - self._told_at > _TELL_SECONDS:
             self._tell_if_held()
@@ -114,10 +131,11 @@ class ConversationSink(Sink):
 
         self._conversation = conversation
         self._row = MetricRow
+        self._cpu = _CpuTime()
 
     def scalars(self, step: int, numbers: Mapping[str, float]) -> None:
         self._conversation.progress(step)
-        self._conversation.publish(self._row(step=step, values=_finite(numbers)))
+        self._conversation.publish(self._row(step=step, values=self._cpu.beside(_finite(numbers))))
 
     def close(self, *, failed: bool) -> None:
         return

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import re
-import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gym_gui.cli import format as fmt
+from gym_gui.cli import out_file
 from gym_gui.cli.errors import CliError, ExitCode
 from gym_gui.cli.options import Count, json_option
 from gym_gui.cli.session import CliSession
@@ -18,7 +19,7 @@ from gym_gui.cli.session import CliSession
 if TYPE_CHECKING:
     from gym_gui.services.compare.comparison import Comparison, Question
     from gym_gui.services.compare.groups import Group
-    from gym_gui.services.compare.statistics import Estimate, Reference
+    from gym_gui.services.compare.statistics import Reference
 
 _REFERENCE = re.compile(r"(.+)=([^:=]+):([^:=]+)")
 _MOST_SAMPLES = 100_000
@@ -50,6 +51,9 @@ _MOST_SAMPLES = 100_000
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print every run with its score.")
 @click.option("--latex", "as_latex", is_flag=True, help="Print a table for a paper (booktabs).")
+@out_file.out_option("Also write a file: .html (a report to mail), .png, .svg, .csv, .tex or .json.")
+@out_file.force_option
+@out_file.open_option
 @click.pass_obj
 def compare(
     session: CliSession,
@@ -64,6 +68,9 @@ def compare(
     as_json: bool,
     as_csv: bool,
     as_latex: bool,
+    out: Path | None,
+    force: bool,
+    opens: bool,
 ) -> None:
     """Compare groups of runs over their seeds.
 
@@ -73,7 +80,9 @@ def compare(
     IQM is the mean of the middle half of the runs. Intervals are 95 % of a stratified bootstrap; of a single run there
     is none. What weakens a comparison is said below it.
     """
+    out_file.require_numpy("comparisons")
     from gym_gui.services.compare.comparison import Question
+    from gym_gui.services.compare.files import FORMATS
     from gym_gui.services.compare.measures import By
 
     if as_json + as_csv + as_latex > 1:
@@ -82,9 +91,21 @@ def compare(
         raise click.UsageError("--at is a step of training: leave it out with --by evaluation")
     if each and len(expressions) > 1:
         raise click.UsageError("--each makes groups of one expression; several expressions are a group each")
+    if out is not None:
+        out_file.require_place(out, FORMATS, force=force)
+    elif opens or force:
+        raise click.UsageError("--open and --force are about a file: name it with --out")
     question = Question(By(by), at, dict(map(_reference, references)), mixed, samples)
     found = _compared(session, expressions, each or "algo", question, unfinished=unfinished)
     _tell(found, as_json=as_json, as_csv=as_csv, as_latex=as_latex)
+    if out is not None:
+        out_file.put(out, _content(found, out), opens=opens, quiet=as_json or as_csv or as_latex)
+
+
+def _content(found: Comparison, out: Path) -> bytes:
+    from gym_gui.services.compare import files, page
+
+    return files.content(found, out, page.About(out_file.command_line(), f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"))
 
 
 def _reference(text: str) -> tuple[str, Reference]:
@@ -135,14 +156,12 @@ def _groups(listing: Any, expressions: Sequence[str], each: str) -> list[Group]:
 
 
 def _tell(found: Comparison, *, as_json: bool, as_csv: bool, as_latex: bool) -> None:
-    from gym_gui.services.compare import report
+    from gym_gui.services.compare import files, report
 
     if as_json:
         fmt.echo_json(report.as_object(found))
     elif as_csv:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(report.COLUMNS)
-        writer.writerows(report.rows(found))
+        click.echo(files.csv_text(found), nl=False)
     elif as_latex:
         click.echo(report.latex(found), nl=False)
     else:
@@ -170,12 +189,12 @@ def _heading(found: Comparison) -> str:
 
 
 def _groups_table(found: Comparison) -> str:
-    from gym_gui.services.compare.report import NAMES
+    from gym_gui.services.compare.report import NAMES, interval
 
     columns = list(found.groups[0].estimates)
     headers = ["GROUP", "RUNS", *(NAMES[name].upper() for name in columns)]
     lines = [
-        [fmt.one_line(group.label), str(len(group.runs)), *(_shown(group.estimates[name]) for name in columns)]
+        [fmt.one_line(group.label), str(len(group.runs)), *(interval(group.estimates[name]) for name in columns)]
         for group in found.groups
     ]
     return fmt.table(headers, lines, right=frozenset({"RUNS"}), give_way="GROUP")
@@ -195,17 +214,11 @@ def _scores(found: Comparison) -> str:
 
 
 def _improvements(found: Comparison) -> str:
+    from gym_gui.services.compare.report import interval
+
     lines = [
-        [fmt.one_line(one), fmt.one_line(other), _shown(estimate)]
+        [fmt.one_line(one), fmt.one_line(other), interval(estimate)]
         for (one, other), estimate in found.improvements.items()
         if estimate.value >= 0.5 and not (estimate.value == 0.5 and one > other)
     ]
     return fmt.table(["A RUN OF", "BEATS ONE OF", "WITH PROBABILITY"], lines, give_way="A RUN OF")
-
-
-def _shown(one: Estimate) -> str:
-    from gym_gui.services.compare.report import figure
-
-    if one.low is None or one.high is None:
-        return figure(one.value)
-    return f"{figure(one.value)} [{figure(one.low)}, {figure(one.high)}]"

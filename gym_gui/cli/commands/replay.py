@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gym_gui.cli import format as fmt
-from gym_gui.cli.errors import CliError, ExitCode
+from gym_gui.cli import out_file
+from gym_gui.cli.errors import ExitCode
 from gym_gui.cli.options import Count, json_option, run_argument
 from gym_gui.cli.recorded import require_episode, step_source
 from gym_gui.cli.session import CliSession, shortest_path
@@ -42,8 +43,8 @@ def replay(
     """
     from gym_gui.services import recorded_steps
 
-    if export is not None and (problem := _why_not_there(export, force)):
-        raise CliError(problem, ExitCode.REFUSED)
+    if export is not None:
+        out_file.require_place(export, _FORMATS, force=force, option="--export")
     words = ["--episode", str(episode), "--parent", str(os.getpid())]
     words += ["--step", str(step)] if step is not None else []
     words += ["--export", str(export.absolute())] if export is not None else []
@@ -59,17 +60,6 @@ def replay(
     else:
         _tell(result)
     return ExitCode.OK if result["verified"] == result["steps"] else ExitCode.FAILED
-
-
-def _why_not_there(export: Path, force: bool) -> str:
-    """Why no film is written to this place; empty where one can be."""
-    if export.suffix.lower() not in _FORMATS:
-        return f"--export must end in {' or '.join(_FORMATS)}, got {export.name}"
-    if not export.parent.is_dir():
-        return f"--export: there is no folder {export.parent}: make it, or name another"
-    if export.exists() and not force:
-        return f"--export: {export} is there already: give another name, or --force to write over it"
-    return ""
 
 
 def _watched(running: WorkerTool, *, quiet: bool) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""Groups side by side. Pure: from measured runs to estimates, curves, and sentences about what weakens them."""
+"""Groups side by side. Pure: from measured runs to estimates and sentences about what weakens them."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,9 +16,7 @@ from gym_gui.services.compare.measures import By, Measured
 from gym_gui.services.compare.statistics import Array, Estimate, Reference
 from gym_gui.services.run_words import counted
 
-GRID_POINTS = 50
-"""Of a curve over steps."""
-_FEW_RUNS = 5
+FEW_RUNS = 5
 """Below this an interval says little about the next run."""
 
 
@@ -29,9 +28,6 @@ class Compared:
     counting: Mapping[str, Sequence[Measured]]
     left_out: Sequence[Measured]
     estimates: Mapping[str, Estimate]
-    steps: Sequence[float] = ()
-    curve: Sequence[Estimate] = ()
-    """Over ``steps``: the IQM of the runs at each of them."""
 
     @property
     def runs(self) -> list[Measured]:
@@ -51,6 +47,8 @@ class Comparison:
     improvements: Mapping[tuple[str, str], Estimate]
     notes: Sequence[str]
     samples: int
+    seed: int = 0
+    """Of the resamples."""
 
     @property
     def is_normalised(self) -> bool:
@@ -80,7 +78,7 @@ def compared(measured: Mapping[str, Sequence[Measured]], question: Question) -> 
         raise CompareError("; ".join(empty))
     environments = _environments(counting, question)
     references = _references(environments, question)
-    scores = {label: _scores(runs, environments, references) for label, runs in counting.items()}
+    scores = {label: scores_of(runs, environments, references) for label, runs in counting.items()}
     groups = [
         _group(label, measured[label], counting[label], environments, scores[label], bool(references), question)
         for label in counting
@@ -90,7 +88,9 @@ def compared(measured: Mapping[str, Sequence[Measured]], question: Question) -> 
         for one, other in permutations(counting, 2)
     }
     notes = [*empty, *_notes(groups, environments, question)]
-    return Comparison(question.by, question.at, environments, references, groups, pairs, notes, question.samples)
+    return Comparison(
+        question.by, question.at, environments, references, groups, pairs, notes, question.samples, question.seed
+    )
 
 
 # ---- what is compared --------------------------------------------------------------------------------------------
@@ -122,7 +122,10 @@ def _references(environments: Sequence[str], question: Question) -> dict[str, Re
     return found
 
 
-def _scores(runs: Sequence[Measured], environments: Sequence[str], references: Mapping[str, Reference]) -> list[Array]:
+def scores_of(
+    runs: Sequence[Measured], environments: Sequence[str], references: Mapping[str, Reference]
+) -> list[Array]:
+    """One array for each environment; between its references where there are some."""
     found = []
     for name in environments:
         scores = np.array([one.score for one in runs if one.run.env_id == name], dtype=np.float64)
@@ -146,28 +149,10 @@ def _group(
         name: st.estimate(aggregate, scores, samples=question.samples, seed=question.seed)
         for name, aggregate in aggregates.items()
     }
-    counting = {name: [one for one in runs if one.run.env_id == name] for name in environments}
+    ordered = sorted(runs, key=lambda one: (one.run.seed if one.run.HasField("seed") else math.inf, one.run.run_id))
+    counting = {name: [one for one in ordered if one.run.env_id == name] for name in environments}
     left = [one for one in measured if one.why_not]
-    steps, curve = _curve(runs, question) if len(environments) == 1 else ((), ())
-    return Compared(label, counting, left, estimates, steps, curve)
-
-
-def _curve(runs: Sequence[Measured], question: Question) -> tuple[list[float], list[Estimate]]:
-    """As far as all runs go: beyond that the others alone would be another group."""
-    curves = [one.curve for one in runs if one.curve is not None and len(one.curve.steps)]
-    if len(curves) < len(runs):
-        return [], []
-    ends = min(one.run.last_step for one in runs)
-    begins = max(float(curve.steps[0]) for curve in curves)
-    if begins >= ends:
-        return [], []
-    grid = np.linspace(begins, ends, GRID_POINTS)
-    values = np.stack([curve.at(grid) for curve in curves])
-    points = [
-        st.estimate(st.iqm, [values[:, place]], samples=min(question.samples, 500), seed=question.seed)
-        for place in range(len(grid))
-    ]
-    return grid.tolist(), points
+    return Compared(label, counting, left, estimates)
 
 
 # ---- what weakens it ---------------------------------------------------------------------------------------------
@@ -181,8 +166,8 @@ def _notes(groups: Sequence[Compared], environments: Sequence[str], question: Qu
             where = f" of {name}" if len(environments) > 1 else ""
             if len(members) < st.FEWEST_RUNS:
                 yield f"{group.label} has one run{where}: no interval can be given"
-            elif len(members) < _FEW_RUNS:
-                yield f"{group.label} has {len(members)} runs{where}: intervals of fewer than {_FEW_RUNS} are rough"
+            elif len(members) < FEW_RUNS:
+                yield f"{group.label} has {len(members)} runs{where}: intervals of fewer than {FEW_RUNS} are rough"
             yield from _seed_notes(group.label, members)
     yield from _length_notes(groups, question)
     numbers = {len(group.runs) for group in groups}

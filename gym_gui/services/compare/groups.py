@@ -42,12 +42,20 @@ class Wanted:
     def read(cls, text: str) -> Wanted:
         """Raises FilterError."""
         found = _LABEL.search(text)
-        where = text[: found.start()].strip() if found else text.strip()
+        where, _ = label_in(text)
         parse(where)
         label = next((part for part in found.groups()[1:] if part is not None), "") if found else where
         if found and not label.strip():
             raise FilterError("as needs a name behind it", found.start(1), found.end(1))
         return cls(where, _short(label.strip() or "all runs"))
+
+
+def label_in(text: str) -> tuple[str, str]:
+    """What stands before ``as "LABEL"``, and the label; "" where there is none."""
+    found = _LABEL.search(text)
+    if found is None:
+        return text.strip(), ""
+    return text[: found.start()].strip(), _short(next((part for part in found.groups()[1:] if part is not None), ""))
 
 
 def groups_of(listing: Listing, wanted: Sequence[Wanted]) -> list[Group]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from gym_gui.services.checkpoints.errors import CheckpointsError
 from gym_gui.services.checkpoints.evaluations import kept
 from gym_gui.services.checkpoints.registry import TrainingRegistry
 from gym_gui.services.compare.statistics import Array
-from mosaic_protocol.headline import RECENT_EPISODES, RECENT_MEANS, RETURN_TAG
+from mosaic_protocol.headline import CPU_TAG, RECENT_EPISODES, RECENT_MEANS, RETURN_TAG
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.states import Outcome, RunState
 
@@ -36,16 +36,35 @@ class By(StrEnum):
     EVALUATION = "evaluation"
 
 
+class Axis(StrEnum):
+    """What a curve is drawn over."""
+
+    STEP = "step"
+    TIME = "time"
+    CPU = "cpu"
+
+
 @dataclass(frozen=True)
 class Curve:
-    """The mean of the newest 100 returns as it went: for each step of ``steps`` the value from there on."""
+    """The mean of the newest 100 returns as it went: for each step of ``steps`` the value from there on. ``seconds``
+    since the run started, pauses included, and ``cpu`` seconds of its process are those of the same points, where they
+    are known."""
 
     steps: Array
     values: Array
+    seconds: Array | None = None
+    cpu: Array | None = None
 
-    def at(self, steps: Array) -> Array:
+    def places(self, axis: Axis) -> Array | None:
+        """Where the points lie along an axis, None where that was not recorded."""
+        return {Axis.STEP: self.steps, Axis.TIME: self.seconds, Axis.CPU: self.cpu}[axis]
+
+    def at(self, wanted: Array, axis: Axis = Axis.STEP) -> Array:
         """Not a number where nothing was returned yet."""
-        place = np.searchsorted(self.steps, steps, side="right") - 1
+        places = self.places(axis)
+        if places is None or not len(places):
+            return np.full(len(wanted), np.nan)
+        place = np.searchsorted(places, wanted, side="right") - 1
         return np.where(place >= 0, self.values[np.maximum(place, 0)], np.nan)
 
 
@@ -59,29 +78,60 @@ class Measured:
     curve: Curve | None = None
 
 
-def recent_means(steps: Sequence[float], returns: Sequence[float]) -> Curve:
+def recent_means(steps: Sequence[float] | Array, returns: Sequence[float] | Array) -> Curve:
     """From the returns of single episodes; one that is not a number makes the means that hold it none either."""
-    values = np.asarray(returns, dtype=np.float64)
-    sums = np.concatenate(([0.0], np.cumsum(np.where(np.isfinite(values), values, 0.0))))
-    bad = np.concatenate(([0], np.cumsum(~np.isfinite(values))))
+    return Curve(np.asarray(steps, dtype=np.float64), moving_means(np.asarray(returns, np.float64), RECENT_EPISODES))
+
+
+def moving_means(values: Array, window: int) -> Array:
+    """Of the newest so many values at each of them."""
+    known = np.isfinite(values)
+    sums = np.concatenate(([0.0], np.cumsum(np.where(known, values, 0.0))))
+    bad = np.concatenate(([0], np.cumsum(~known)))
     ends = np.arange(1, len(values) + 1)
-    begins = np.maximum(0, ends - RECENT_EPISODES)
-    with np.errstate(invalid="ignore"):
-        means = (sums[ends] - sums[begins]) / (ends - begins)
-    return Curve(np.asarray(steps, dtype=np.float64), np.where(bad[ends] > bad[begins], np.nan, means))
+    begins = np.maximum(0, ends - window)
+    means = (sums[ends] - sums[begins]) / (ends - begins)
+    return np.where(bad[ends] > bad[begins], np.nan, means)
 
 
 def curve_of(client: TrainerClient, run: pb.Run) -> Curve | None:
     """None for a run that returned nothing."""
     ready = RECENT_MEANS[RETURN_TAG]
     for tag in (ready, RETURN_TAG):
-        for series in client.metrics(run.run_id, [tag], max_points=MOST_POINTS):
-            if series.total_points:
-                steps, values = list(series.steps), list(series.values)
-                if tag == ready:
-                    return Curve(np.asarray(steps, np.float64), np.asarray(values, np.float64))
-                return recent_means(steps, values)
+        points = points_of(client, run, tag)
+        if points is not None:
+            values = points.values if tag == ready else moving_means(points.values, RECENT_EPISODES)
+            return replace(points, values=values)
     return None
+
+
+def points_of(client: TrainerClient, run: pb.Run, tag: str) -> Curve | None:
+    """Every stored point of a metric in the order of its steps, None where there is none."""
+    (series,) = client.metrics(run.run_id, [tag], max_points=MOST_POINTS)
+    if not series.total_points:
+        return None
+    steps, values = np.array(series.steps, np.float64), np.array(series.values, np.float64)
+    order = np.argsort(steps, kind="stable")  # a run that was taken up again may have written some of them twice
+    steps = steps[order]
+    return Curve(steps, values[order], _elapsed(run, np.array(series.wall_times)[order]), _cpu(client, run, steps))
+
+
+def _elapsed(run: pb.Run, wall_times: Array) -> Array | None:
+    """A clock that was set back stands still until it is where it was."""
+    if not run.started_at or not len(wall_times):
+        return None
+    return np.asarray(np.maximum.accumulate(np.maximum(wall_times - run.started_at, 0.0)))
+
+
+def _cpu(client: TrainerClient, run: pb.Run, steps: Array) -> Array | None:
+    """Between the steps at which CPU time was recorded it is taken to grow evenly; before the first from nothing."""
+    (series,) = client.metrics(run.run_id, [CPU_TAG], max_points=MOST_POINTS)
+    known, at = np.array(series.values, np.float64), np.array(series.steps, np.float64)
+    is_number = np.isfinite(known)
+    if not is_number.any():
+        return None
+    seconds = np.interp(steps, [0.0, *at[is_number]], [0.0, *np.maximum.accumulate(known[is_number])])
+    return np.asarray(np.maximum.accumulate(seconds))
 
 
 def why_left_out(run: pb.Run, *, unfinished: bool) -> str:

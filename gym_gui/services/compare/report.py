@@ -1,4 +1,4 @@
-"""A comparison as an object for programs, as rows for a spreadsheet, and as a table for a paper."""
+"""A comparison as an object for programs, as rows for a spreadsheet, as a table for a paper, and as a picture."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from gym_gui.services.compare.comparison import Compared, Comparison
+from gym_gui.services.compare.curves import Curves, GroupCurve, Profiles, curves_of, profiles_of
+from gym_gui.services.compare.measures import Axis
 from gym_gui.services.compare.statistics import CONFIDENCE, Estimate
 
 COLUMNS = ("group", "environment", "run_id", "name", "seed", "steps", "score", "left_out")
@@ -14,6 +16,8 @@ NAMES = {"iqm": "IQM", "mean": "Mean", "median": "Median", "optimality_gap": "Op
 
 
 def as_object(found: Comparison) -> dict[str, Any]:
+    """Numbers that are not finite do not occur: runs that have such a score do not count, and gaps are null."""
+    curves, profiles = [curves_of(found, axis) for axis in Axis], profiles_of(found)
     return {
         "by": str(found.by),
         "at": found.at,
@@ -21,16 +25,18 @@ def as_object(found: Comparison) -> dict[str, Any]:
         "references": {name: [one.low, one.high] for name, one in found.references.items()},
         "confidence": CONFIDENCE,
         "samples": found.samples,
-        "groups": [_group(group) for group in found.groups],
+        "groups": [_group(group, curves, profiles) for group in found.groups],
+        "profile_levels": profiles.levels.tolist(),
         "improvements": [
             {"better": one, "worse": other, **_estimate(estimate)}
             for (one, other), estimate in found.improvements.items()
         ],
         "notes": list(found.notes),
+        "curve_notes": {str(one.axis): list(one.notes) for one in curves},
     }
 
 
-def _group(group: Compared) -> dict[str, Any]:
+def _group(group: Compared, curves: Iterable[Curves], profiles: Profiles) -> dict[str, Any]:
     return {
         "label": group.label,
         "estimates": {name: _estimate(one) for name, one in group.estimates.items()},
@@ -46,8 +52,13 @@ def _group(group: Compared) -> dict[str, Any]:
             for one in group.runs
         ],
         "left_out": [{"run_id": one.run.run_id, "name": one.run.name, "reason": one.why_not} for one in group.left_out],
-        "curve": {"steps": list(group.steps), "iqm": [_estimate(one) for one in group.curve]},
+        "curves": {str(one.axis): _curve(one.groups[group.label]) for one in curves if group.label in one.groups},
+        "profile": [_estimate(one) for one in profiles.groups[group.label]],
     }
+
+
+def _curve(curve: GroupCurve) -> dict[str, Any]:
+    return {"at": curve.at.tolist(), "iqm": [None if one is None else _estimate(one) for one in curve.iqm]}
 
 
 def _estimate(one: Estimate) -> dict[str, float | None]:
@@ -76,12 +87,13 @@ def latex(found: Comparison) -> str:
         r"\midrule",
     ]
     for group in found.groups:
-        cells = [_escaped(group.label), str(len(group.runs)), *(_cell(group.estimates[name]) for name in columns)]
+        cells = [_escaped(group.label), str(len(group.runs)), *(interval(group.estimates[name]) for name in columns)]
         lines.append(" & ".join(cells) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
-def _cell(one: Estimate) -> str:
+def interval(one: Estimate) -> str:
+    """A number with its interval, where it has one."""
     if one.low is None or one.high is None:
         return figure(one.value)
     return f"{figure(one.value)} [{figure(one.low)}, {figure(one.high)}]"

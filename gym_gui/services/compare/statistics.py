@@ -78,10 +78,23 @@ def _each(scores: Scores) -> Array:
 
 def estimate(aggregate: Aggregate, scores: Scores, *, samples: int = SAMPLES, seed: int = 0) -> Estimate:
     """An aggregate with its interval. Every environment needs a run; without a second one there is no interval."""
-    value = float(aggregate(scores))
-    if any(len(one) < FEWEST_RUNS for one in scores):
-        return Estimate(value)
-    return Estimate(value, *_interval(_resampled(aggregate, scores, samples, seed, numbers=sum(map(len, scores)))))
+    return estimates(aggregate, [one[None] for one in scores], samples=samples, seed=seed)[0]
+
+
+def estimates(aggregate: Aggregate, scores: Scores, *, samples: int = SAMPLES, seed: int = 0) -> list[Estimate]:
+    """The same at several points: each array has a row for each of them, with a score for each run. A run that is drawn
+    is drawn for all points, since its scores along a curve depend on each other."""
+    values = aggregate(scores)
+    if any(one.shape[-1] < FEWEST_RUNS for one in scores):
+        return [Estimate(float(value)) for value in values]
+    low, high = _intervals(_resampled(aggregate, scores, samples, seed, numbers=sum(one.size for one in scores)))
+    return [Estimate(*map(float, three)) for three in zip(values, low, high, strict=True)]
+
+
+def profile_estimates(scores: Scores, levels: Array, *, samples: int = SAMPLES, seed: int = 0) -> list[Estimate]:
+    """For each level how many of the runs score above it, environments counted alike: a performance profile."""
+    above = [(one[None, :] > levels[:, None]).astype(np.float64) for one in scores]
+    return estimates(mean, above, samples=samples, seed=seed)
 
 
 def _resampled(aggregate: Aggregate, scores: Scores, samples: int, seed: int, *, numbers: int) -> Array:
@@ -91,17 +104,19 @@ def _resampled(aggregate: Aggregate, scores: Scores, samples: int, seed: int, *,
     for begin in range(0, samples, at_once):
         count = min(at_once, samples - begin)
         found.append(aggregate([_drawn(chance, one, count) for one in scores]))
-    return np.concatenate(found)
+    return np.concatenate(found, axis=-1)
 
 
 def _drawn(chance: np.random.Generator, scores: Array, count: int) -> Array:
-    return scores[chance.integers(len(scores), size=(count, len(scores)))]
+    runs = scores.shape[-1]
+    return np.take(scores, chance.integers(runs, size=(count, runs)), axis=-1)
 
 
-def _interval(values: Array) -> tuple[float, float]:
+def _intervals(values: Array) -> tuple[Array, Array]:
+    """Of resamples along the last axis."""
     tail = 100 * (1 - CONFIDENCE) / 2
-    low, high = np.percentile(values, [tail, 100 - tail])
-    return float(low), float(high)
+    low, high = np.percentile(values, [tail, 100 - tail], axis=-1)
+    return np.asarray(low), np.asarray(high)
 
 
 # ---- one against another -----------------------------------------------------------------------------------------
@@ -129,7 +144,8 @@ def improvement_estimate(better: Scores, worse: Scores, *, samples: int = SAMPLE
         return improvement(scores[:middle], scores[middle:])
 
     pairs = sum(len(one) * len(other) for one, other in zip(better, worse, strict=True))
-    return Estimate(value, *_interval(_resampled(both, (*better, *worse), samples, seed, numbers=pairs)))
+    low, high = _intervals(_resampled(both, (*better, *worse), samples, seed, numbers=pairs))
+    return Estimate(value, float(low), float(high))
 
 
 # ---- scores of different environments ----------------------------------------------------------------------------

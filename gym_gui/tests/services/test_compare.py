@@ -12,7 +12,7 @@ import pytest
 from gym_gui.services.compare import report
 from gym_gui.services.compare.comparison import Comparison, Question, compared
 from gym_gui.services.compare.groups import CompareError, Wanted, groups_by, groups_of
-from gym_gui.services.compare.measures import Curve, Measured, recent_means, why_left_out
+from gym_gui.services.compare.measures import Measured, recent_means, why_left_out
 from gym_gui.services.compare.statistics import Reference
 from gym_gui.services.run_filter import FilterError
 from mosaic_protocol.proto import trainer_pb2 as pb
@@ -176,16 +176,6 @@ def test_a_group_of_which_nothing_counts_is_named_and_left_out() -> None:
     assert [group.label for group in found.groups] == ["B"] and found.notes == ["nothing of 'A' counts: 1 failed"]
     with pytest.raises(CompareError, match="nothing of 'A' counts: 1 failed"):
         compared({"A": [left]}, Question())
-
-
-def test_a_curve_goes_as_far_as_all_its_runs() -> None:
-    def run(number: int, ends: int) -> Measured:
-        steps = np.arange(10.0, ends + 1, 10.0)
-        return Measured(made(number, seed=number, last_step=ends), 1.0, curve=Curve(steps, steps))
-
-    (group,) = compared({"A": [run(1, 500), run(2, 1000)]}, Question()).groups
-    assert (group.steps[0], group.steps[-1]) == (10.0, 500.0)
-    assert group.curve[-1].value == 500.0 and group.curve[0].value == 10.0
 
 
 # ---- reports -----------------------------------------------------------------------------------------------------

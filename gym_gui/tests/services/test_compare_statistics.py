@@ -45,6 +45,34 @@ def test_the_probability_of_improvement_is_that_of_rliable(case: dict[str, Any])
     assert float(st.improvement(other, one)) == pytest.approx(1 - found.value)
 
 
+def rows_are_close(found: list[st.Estimate], values: list[float], intervals: list[list[float]], spare: float) -> None:
+    assert [one.value for one in found] == pytest.approx(values, abs=1e-9)
+    for one, (low, high) in zip(found, intervals, strict=True):
+        assert (one.low, one.high) == pytest.approx((low, high), abs=CLOSE * (high - low) + spare)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_curve_and_its_band_are_those_of_rliable(case: dict[str, Any]) -> None:
+    along = case["along"]
+    curves = [np.array(one) for one in along["curves"]]
+    rows_are_close(st.estimates(st.iqm, curves, samples=20_000), along["iqm"], along["iqm_intervals"], 0.005)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_performance_profile_is_that_of_rliable(case: dict[str, Any]) -> None:
+    along = case["along"]
+    ends = [np.array(one)[-1] for one in along["curves"]]
+    found = st.profile_estimates(ends, np.array(along["levels"]), samples=20_000)
+    one_run = 1 / sum(map(len, ends))  # ends of an interval are multiples of it: two bootstraps may differ by one
+    rows_are_close(found, along["profile"], along["profile_intervals"], one_run)
+
+
+def test_a_curve_of_one_run_has_no_band() -> None:
+    curve = np.array([[1.0], [2.0]])
+    assert st.estimates(st.iqm, [curve]) == [st.Estimate(1.0), st.Estimate(2.0)]
+    assert st.profile_estimates([np.array([1.0])], np.array([0.0, 1.0])) == [st.Estimate(1.0), st.Estimate(0.0)]
+
+
 def test_one_run_has_no_interval() -> None:
     assert st.estimate(st.iqm, [np.array([3.0])]) == st.Estimate(3.0)
     assert st.improvement_estimate([np.array([3.0])], [np.array([1.0, 2.0])]) == st.Estimate(1.0)

@@ -117,7 +117,8 @@ def test_a_script_of_somebody_else_trains_to_its_end(trained: Run) -> None:
 def test_its_scalars_are_in_the_journal_one_row_a_step(trained: Run) -> None:
     losses = [row for row in trained.rows if "losses/policy_loss" in row["values"]]
     assert [row["step"] for row in losses] == list(range(32, 1601, 32))
-    assert set(losses[0]["values"]) == {"losses/policy_loss", "losses/explained_variance", "charts/SPS"}
+    own = {"losses/policy_loss", "losses/explained_variance", "charts/SPS"}
+    assert set(losses[0]["values"]) == {*own, "system/cpu_seconds"}
     assert any("charts/episodic_return" in row["values"] for row in trained.rows)
 
 

@@ -354,7 +354,23 @@ def test_scalars_are_one_row_each_and_none_where_they_are_not_finite(end: Superv
     first, second = journal_rows(tmp_path)
     assert isinstance(first, events.MetricRow) and isinstance(second, events.MetricRow)
     assert (first.step, first.values) == (8, {"charts/episodic_return": 1.5, "losses/value_loss": None})
-    assert (second.step, second.values) == (9, {"charts/SPS": 7.0})
+    assert (second.step, second.values["charts/SPS"]) == (9, 7.0)
+
+
+def test_the_cpu_time_of_the_process_is_journalled_beside_its_speed(end: SupervisorEnd, tmp_path: Path) -> None:
+    began = time.process_time()
+    with opened() as current:
+        current.scalars(1, {"charts/SPS": 7.0})
+        while time.process_time() < began + 0.2:  # work
+            pass
+        current.scalars(2, {"charts/episodic_return": 1.0})
+        current.scalars(3, {"charts/SPS": 7.0})
+        current.scalars(4, {"charts/SPS": 7.0, "system/cpu_seconds": 99.0})
+    used = time.process_time() - began
+    rows = [row.values for row in journal_rows(tmp_path) if isinstance(row, events.MetricRow)]
+    first, none, later, own = [row.get("system/cpu_seconds") for row in rows]
+    assert first is not None and later is not None and 0 <= first < later <= used and later - first < used
+    assert none is None and own == 99.0, "neither for each episode, nor over what a script says itself"
 
 
 def test_a_row_of_many_episodes_says_how_many_there_were_and_how_the_newest_did(
