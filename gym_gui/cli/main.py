@@ -25,6 +25,7 @@ from gym_gui.cli.commands.doctor import doctor
 from gym_gui.cli.commands.evaluate import evaluate, policy
 from gym_gui.cli.commands.follow import follow
 from gym_gui.cli.commands.import_checkpoint import import_checkpoint
+from gym_gui.cli.commands.import_logs import import_logs
 from gym_gui.cli.commands.logs import logs
 from gym_gui.cli.commands.metrics import metrics
 from gym_gui.cli.commands.mind import mind
@@ -107,6 +108,7 @@ for _command in (
     checkpoints,
     evaluate,
     import_checkpoint,
+    import_logs,
     policy,
     flags,
     workers,
