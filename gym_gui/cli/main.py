@@ -35,6 +35,7 @@ from gym_gui.cli.commands.script_help import flags
 from gym_gui.cli.commands.steps import episodes, steps
 from gym_gui.cli.commands.submit import submit
 from gym_gui.cli.commands.tell import tell
+from gym_gui.cli.commands.tensorboard import tensorboard
 from gym_gui.cli.commands.train import train
 from gym_gui.cli.commands.workers import workers
 from gym_gui.cli.errors import HOME_OPTION, CliError, ExitCode, report, report_crash, translated, wants_json
@@ -94,6 +95,7 @@ for _command in (
     compare,
     logs,
     metrics,
+    tensorboard,
     episodes,
     steps,
     mind,

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import csv
 import math
-import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -18,7 +17,7 @@ from gym_gui.cli import format as fmt
 from gym_gui.cli import run_view
 from gym_gui.cli.errors import CliError, ExitCode
 from gym_gui.cli.options import Count, json_option, run_argument
-from gym_gui.cli.session import CliSession, run_id_for
+from gym_gui.cli.session import CliSession, program, run_id_for
 from mosaic_protocol.headline import RECENT_EPISODES
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ def _export(session: CliSession, run: str, *, tensorboard: bool) -> None:
         run_id, service = run_id_for(client, run), TrainingTelemetryService(client, session.paths)
         if tensorboard:
             folder = service.export_to_tensorboard(run_id)
-            click.echo(f"Written to {folder}: `tensorboard --logdir {shlex.quote(str(folder))}` shows it.")
+            click.echo(f"Written to {folder}: `{program()} tensorboard {run}` shows the run.")
         else:
             click.echo(f"Written to {service.archive(run_id)}")
 
