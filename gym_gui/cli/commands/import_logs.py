@@ -55,6 +55,8 @@ def import_logs(
         fmt.echo_json({"runs": [_object(plan) for plan in plans], "dry_run": dry_run})
     else:
         _tell(plans, dry_run=dry_run)
+        if wishes != Wishes() and any(plan.imported for plan in plans):
+            click.echo("mosaic: runs that were imported before keep their names, tags and settings", err=True)
     if not any(plan.found.total for plan in plans):
         raise CliError(f"nothing in {folder} can be imported: {_why(plans)}", ExitCode.REFUSED)
 

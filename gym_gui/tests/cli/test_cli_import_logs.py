@@ -85,7 +85,8 @@ def test_each_folder_becomes_a_run_with_its_settings_and_every_point(
 def test_what_is_imported_again_adds_only_what_is_new(mosaic: CommandLine, logs: Path) -> None:
     first = mosaic("import-logs", str(logs), "--json").json["runs"]
     answer = mosaic("import-logs", str(logs))
-    assert answer.code == 0 and "Nothing is new." in answer.out
+    assert answer.code == 0 and "Nothing is new." in answer.out and not answer.err
+    assert "keep their names, tags" in mosaic("import-logs", str(logs), "--tag", "late").err
     with (logs / "ppo-1" / NAME).open("ab") as stream:
         stream.writelines(curve(RETURN, [500, 510]))
     written(logs / "ppo-1", *curve(RETURN, [520]), name="events.out.tfevents.0")  # earlier by its name, but later here

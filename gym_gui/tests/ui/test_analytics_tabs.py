@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import urllib.request
 from collections.abc import Iterator
@@ -15,11 +17,14 @@ from PyQt6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from gym_gui.tests.support.keepers import keepers_below
+from gym_gui.tests.support.made_logs import curve, written
 from gym_gui.tests.ui.conftest import MakeCockpit
 from gym_gui.ui.app import CockpitApp
 from gym_gui.ui.panels.analytics_tabs import AnalyticsTabManager
-from gym_gui.ui.panels.tensorboard_tab import TensorBoardTab
+from gym_gui.ui.panels.tensorboard_tab import TensorBoardTab, _Data, _data_of
 from gym_gui.ui.widgets.snackbar import Notice
+from mosaic_protocol.paths import RunPaths
+from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.worker_manifest import Discovery
 
 HANG = 120_000
@@ -141,3 +146,13 @@ def test_a_server_that_died_can_be_started_again(tab: TensorBoardTab, run_dir: P
 
 def test_tensorboard_is_among_the_tabs() -> None:
     assert [tab.name for tab in AnalyticsTabManager().tabs()] == ["tensorboard"]
+
+
+def test_an_imported_run_is_shown_from_where_it_was_imported(tmp_path: Path) -> None:
+    source = tmp_path / "elsewhere"
+    written(source, *curve("x", [1]))
+    config = {"metadata": {"worker": {"type": "imported", "config": {"extras": {"imported_from": str(source)}}}}}
+    run = pb.Run(run_id="X", state="TERM", worker_type="imported", config_json=json.dumps(config))
+    assert _data_of(RunPaths(tmp_path / "run"), run) == (_Data.THERE, source)
+    shutil.rmtree(source)
+    assert _data_of(RunPaths(tmp_path / "run"), run)[0] is _Data.NEVER
