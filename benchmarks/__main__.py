@@ -39,6 +39,7 @@ NAMES = (
     "step_recording",
     "telemetry_lane",
     "replay_seek",
+    "event_files",
     "cockpit_start",
     "cockpit_runs_table",
     "cockpit_streaming",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.daemon import BenchmarkError
+from gym_gui.services.scalars.event_reader import EventFileReader
 
 
 class Point(NamedTuple):
@@ -25,11 +26,10 @@ def logged_points(folder: Path, tag: str = "charts/SPS") -> list[Point]:
 
 
 def _points_in(path: Path, tag: str) -> Iterator[Point]:
-    from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
-    from tensorboard.compat.proto.event_pb2 import Event
-
-    for record in RawEventFileLoader(str(path)).Load():
-        event = Event.FromString(record)
-        for found in event.summary.value:
-            if found.tag == tag:
-                yield Point(event.step, event.wall_time, found.simple_value)
+    reader = EventFileReader(path)
+    for part in reader.read():
+        if tag in reader.tags:
+            points = part.points
+            chosen = points.tag == reader.tags.index(tag)
+            columns = (points.steps[chosen], points.wall_times[chosen], points.values[chosen])
+            yield from map(Point, *(column.tolist() for column in columns))

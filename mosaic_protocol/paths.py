@@ -94,6 +94,11 @@ class MosaicPaths:
         return self.trainer / "xmpp-accounts"
 
     @property
+    def tensorboard_servers(self) -> Path:
+        """A folder for each TensorBoard server that runs."""
+        return self.trainer / "tensorboard"
+
+    @property
     def configs(self) -> Path:
         return self.trainer / "configs"
 

@@ -50,7 +50,7 @@ def _found_on_disk(run: RunPaths) -> dict[str, Any]:
     videos = (entry for entry in _listed(here / "videos") if entry.name.endswith(".mp4"))
     return {
         "run_id": here.name,
-        "tensorboard_dir": "tensorboard" if _has_event_file(run.tensorboard) else None,
+        "tensorboard_dir": "tensorboard" if has_event_file(run.tensorboard) else None,
         "wandb_run_id": _wandb_run_id(here),
         "optuna_db_path": "optuna.db" if (here / "optuna.db").is_file() else None,
         "checkpoints": sorted(f"checkpoints/{entry.name}" for entry in checkpoints if _is_folder(entry)),
@@ -58,7 +58,7 @@ def _found_on_disk(run: RunPaths) -> dict[str, Any]:
     }
 
 
-def _has_event_file(folder: Path) -> bool:
+def has_event_file(folder: Path) -> bool:
     """Looks at :data:`_MOST_ENTRIES` in all: this is asked again and again while the run goes on."""
     waiting, looked = deque([folder]), 0
     while waiting and looked < _MOST_ENTRIES:

@@ -25,6 +25,7 @@ from gym_gui.cli.commands.doctor import doctor
 from gym_gui.cli.commands.evaluate import evaluate, policy
 from gym_gui.cli.commands.follow import follow
 from gym_gui.cli.commands.import_checkpoint import import_checkpoint
+from gym_gui.cli.commands.import_logs import import_logs
 from gym_gui.cli.commands.logs import logs
 from gym_gui.cli.commands.metrics import metrics
 from gym_gui.cli.commands.mind import mind
@@ -35,6 +36,7 @@ from gym_gui.cli.commands.script_help import flags
 from gym_gui.cli.commands.steps import episodes, steps
 from gym_gui.cli.commands.submit import submit
 from gym_gui.cli.commands.tell import tell
+from gym_gui.cli.commands.tensorboard import tensorboard
 from gym_gui.cli.commands.train import train
 from gym_gui.cli.commands.workers import workers
 from gym_gui.cli.errors import HOME_OPTION, CliError, ExitCode, report, report_crash, translated, wants_json
@@ -95,6 +97,7 @@ for _command in (
     logs,
     metrics,
     plot,
+    tensorboard,
     episodes,
     steps,
     mind,
@@ -109,6 +112,7 @@ for _command in (
     checkpoints,
     evaluate,
     import_checkpoint,
+    import_logs,
     policy,
     flags,
     workers,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,15 +108,7 @@ def next_commands(run: pb.Run) -> list[str]:
     if run.outcome != Outcome.COMPLETED:
         return [f"{mosaic} logs {short}", f"{mosaic} show {short} --history", f"{mosaic} doctor"]
     measured = f"{mosaic} eval {short}" if any(RunPaths(Path(run.run_dir)).checkpoints.glob("step-*")) else ""
-    return [f"{mosaic} metrics {short}", _tensorboard_command(run), measured or _longer_run(run, mosaic)]
-
-
-def _tensorboard_command(run: pb.Run) -> str:
-    folder = RunPaths(Path(run.run_dir)).tensorboard
-    beside_us = Path(sys.executable).with_name("tensorboard")
-    if not folder.is_dir() or not beside_us.is_file():
-        return f"{program()} show {run_view.short_id(run.run_id)}"
-    return shlex.join([shortest_path(beside_us), "--logdir", shortest_path(folder)])
+    return [f"{mosaic} metrics {short}", f"{mosaic} tensorboard {short}", measured or _longer_run(run, mosaic)]
 
 
 def _longer_run(run: pb.Run, mosaic: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gym_gui.services.run_words import called
+from mosaic_protocol.imported_runs import IMPORTED
 from mosaic_protocol.paths import RunPaths
 from mosaic_protocol.run_manifest import read_manifest
 from mosaic_protocol.settings_spelling import respelt
@@ -29,6 +30,8 @@ def continued(run: pb.Run) -> dict[str, Any]:
 
     Reads the run's manifest and the workers' ones: not for a thread that must not wait.
     """
+    if run.worker_type == IMPORTED:
+        raise CannotContinueError(run, "it was imported: its numbers are here, and neither its script nor a checkpoint")
     if run.outcome == Outcome.COMPLETED:
         raise CannotContinueError(run, f"it completed: {_instead(run)}")
     _require_capability(run)

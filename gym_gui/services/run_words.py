@@ -7,6 +7,7 @@ import shlex
 import time
 from typing import TYPE_CHECKING, Any
 
+from mosaic_protocol.imported_runs import IMPORTED
 from mosaic_protocol.states import Desired, Outcome, RunState
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ def activity(run: pb.Run) -> str:
 
 def state_word(run: pb.Run) -> str:
     """Where a run is in its life, in a word; what was asked of it and has not happened yet included."""
+    if run.worker_type == IMPORTED:
+        return IMPORTED
     if is_over(run):
         return OUTCOME_WORDS.get(run.outcome, run.outcome)
     if run.state != RunState.INIT and run.desired == Desired.STOP:

@@ -10,13 +10,12 @@ import socket
 import time
 from pathlib import Path
 
-from gym_gui.services.tensorboard_file import EventFile
+from gym_gui.services.scalars.event_writer import EventFile
+from gym_gui.services.scalars.metric_table import every_point
 from gym_gui.services.trainer.client import TrainerClient
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.whole_files import drafted
-
-_MOST_POINTS = 1_000_000
 
 
 class TrainingTelemetryService:
@@ -42,12 +41,10 @@ class TrainingTelemetryService:
         folder = folder or self._paths.training / "tensorboard" / run.run_id
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / f"events.out.tfevents.{int(run.created_at)}.{socket.gethostname()}.{run.run_id}"
-        tags = [series.tag for series in self._client.metrics(run.run_id, max_points=1)]
         with drafted(file) as draft, draft.open("xb") as opened:
             events = EventFile(opened, run.created_at or time.time())
-            for tag in tags:
-                for series in self._client.metrics(run.run_id, [tag], max_points=_MOST_POINTS):
-                    events.add_scalars(tag, zip(series.steps, series.values, series.wall_times, strict=True))
+            for part in every_point(self._client, run.run_id):
+                events.add_scalars(part.tag, zip(part.steps, part.values, part.wall_times, strict=True))
         return folder
 
     def archive(self, run_id: str) -> Path:

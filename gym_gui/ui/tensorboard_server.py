@@ -1,20 +1,11 @@
-"""One TensorBoard server for one run, alive only while somebody looks and never longer than the cockpit."""
+"""A screen's hold on a TensorBoard server, which others may share; it ends with the last of them."""
 
 from __future__ import annotations
 
-import re
-import sys
-from pathlib import Path
+from PyQt6.QtCore import QObject, QSocketNotifier, pyqtSignal
 
-from PyQt6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, pyqtSignal
-
-from mosaic_protocol.plain_text import last_line
-
-START_SECONDS = 60
-_ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/")
-# Executed by the child before TensorBoard: the kernel then ends it with the cockpit, also when that is killed.
-_TIED = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execv(sys.argv[1], sys.argv[1:])"
-_MOST_OUTPUT = 8000
+from gym_gui.services.tensorboard.lease import TensorBoardLease
+from gym_gui.ui.bridge import TrainerBridge
 
 
 class TensorBoardServer(QObject):
@@ -23,64 +14,43 @@ class TensorBoardServer(QObject):
     ready = pyqtSignal(str)
     failed = pyqtSignal(str)
 
-    def __init__(self, log_dir: Path, parent: QObject | None = None, *, python: str = sys.executable) -> None:
+    def __init__(self, bridge: TrainerBridge, lease: TensorBoardLease, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.address = ""
-        self._output = ""
-        self._process = QProcess(self)
-        self._process.setProcessChannelMode(QProcess.ProcessChannelMode.MergedChannels)
-        self._process.readyReadStandardOutput.connect(self._read)
-        self._process.finished.connect(self._ended)
-        self._process.errorOccurred.connect(self._went_wrong)
-        environment = QProcessEnvironment.systemEnvironment()
-        environment.insert("PYTHONUNBUFFERED", "1")
-        self._process.setProcessEnvironment(environment)
-        self._process.setProgram(python)
-        words = ["--logdir", str(log_dir), "--host", "127.0.0.1", "--port", "0", "--reload_interval", "5"]
-        self._process.setArguments(["-c", _TIED, python, "-m", "tensorboard.main", *words])
-        self._patience = QTimer(self)
-        self._patience.setSingleShot(True)
-        self._patience.timeout.connect(self._give_up)
+        self._bridge, self._lease = bridge, lease
+        self._end: QSocketNotifier | None = None
+
+    @property
+    def address(self) -> str:
+        """Where the server answers, "" while it does not."""
+        return self._lease.address if self._end is not None else ""
 
     def start(self) -> None:
-        self._process.start()
-        self._patience.start(START_SECONDS * 1000)
+        self._bridge.in_background(self._lease.open, self._opened, self._fail, owner=self)
 
     def stop(self) -> None:
-        """End the process and wait for it; nothing is said any more."""
-        self._patience.stop()
+        """Give the server up; nothing is said any more."""
         self.blockSignals(True)
-        if self._process.state() != QProcess.ProcessState.NotRunning:
-            self._process.terminate()
-            if not self._process.waitForFinished(1000):
-                self._process.kill()
-                self._process.waitForFinished(1000)
+        self._forget()
+        self._lease.close()
 
-    def _read(self) -> None:
-        text = self._process.readAllStandardOutput().data().decode(errors="replace")
-        self._output = (self._output + text)[-_MOST_OUTPUT:]
-        found = _ADDRESS.search(self._output)
-        if found and not self.address:
-            self._patience.stop()
-            self.address = found[0]
-            self.ready.emit(self.address)
+    def _opened(self, address: str) -> None:
+        if self._lease.address:  # else it was given up meanwhile
+            place, kind = self._lease.fileno(), QSocketNotifier.Type.Read
+            self._end = QSocketNotifier(place, kind, self)  # type: ignore[call-overload] # the stubs know no int
+            self._end.activated.connect(self._ended)
+            self.ready.emit(address)
 
-    def _went_wrong(self, error: QProcess.ProcessError) -> None:
-        if error is QProcess.ProcessError.FailedToStart:  # all others end the process, which is reported then
-            self._patience.stop()
-            self.failed.emit(self.tr("TensorBoard could not be started: {why}").format(why=self._process.errorString()))
+    def _ended(self) -> None:
+        """What can be read of the keeper after the address are its last words."""
+        self._forget()
+        sentence = self._lease.wait()
+        self._lease.close()
+        self._fail(sentence)
 
-    def _ended(self, status: int) -> None:
-        self._patience.stop()
-        self.address = ""
-        self.failed.emit(self._explained(status))
+    def _forget(self) -> None:
+        if self._end is not None:
+            self._end.setEnabled(False)
+            self._end = None
 
-    def _explained(self, status: int) -> str:
-        if "No module named" in self._output:
-            return self.tr("TensorBoard is not installed here; install it with `pip install tensorboard==2.21.0`.")
-        last = last_line(self._output, most=200) or self.tr("it said nothing")
-        return self.tr("TensorBoard ended with status {status}: {last}").format(status=status, last=last)
-
-    def _give_up(self) -> None:
-        self.failed.emit(self.tr("TensorBoard did not answer within {seconds} s.").format(seconds=START_SECONDS))
-        self.stop()
+    def _fail(self, sentence: str) -> None:
+        self.failed.emit(sentence or self.tr("TensorBoard ended."))

@@ -47,6 +47,33 @@ class SubmitRunRequest(_message.Message):
 Global___SubmitRunRequest: _TypeAlias = SubmitRunRequest  # noqa: Y015
 
 @_typing.final
+class ImportRunRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONFIG_JSON_FIELD_NUMBER: _builtins.int
+    CLIENT_REQUEST_ID_FIELD_NUMBER: _builtins.int
+    NAME_IS_DEFAULT_FIELD_NUMBER: _builtins.int
+    config_json: _builtins.str
+    """of the worker type "imported" """
+    client_request_id: _builtins.str
+    name_is_default: _builtins.bool
+    """as in SubmitRunRequest"""
+    def __init__(
+        self,
+        *,
+        config_json: _builtins.str = ...,
+        client_request_id: _builtins.str = ...,
+        name_is_default: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_request_id", b"client_request_id", "config_json", b"config_json", "name_is_default", b"name_is_default"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ImportRunRequest: _TypeAlias = ImportRunRequest  # noqa: Y015
+
+@_typing.final
 class SubmitRunResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

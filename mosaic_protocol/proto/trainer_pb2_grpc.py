@@ -39,6 +39,16 @@ class TrainerServiceStub:
                 request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.SubmitRunRequest.SerializeToString,
                 response_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.SubmitRunResponse.FromString,
                 _registered_method=True)
+        self.ImportRun = channel.unary_unary(
+                '/mosaic.trainer.v1.TrainerService/ImportRun',
+                request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.ImportRunRequest.SerializeToString,
+                response_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.SubmitRunResponse.FromString,
+                _registered_method=True)
+        self.ImportRecords = channel.stream_stream(
+                '/mosaic.trainer.v1.TrainerService/ImportRecords',
+                request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.RecordBatch.SerializeToString,
+                response_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.RecordAck.FromString,
+                _registered_method=True)
         self.CancelRun = channel.unary_unary(
                 '/mosaic.trainer.v1.TrainerService/CancelRun',
                 request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.CancelRunRequest.SerializeToString,
@@ -182,6 +192,20 @@ class TrainerServiceServicer:
     def SubmitRun(self, request, context):
         """--- for clients; metadata "authorization: Bearer <client token>", which changes with every start of the daemon ---
         Answers after the run is durable. The same client_request_id returns the same run.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ImportRun(self, request, context):
+        """A run that was made elsewhere: it is over from the beginning, and no worker ever starts for it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ImportRecords(self, request_iterator, context):
+        """Numbers of one imported run: batches up, acknowledgements after commit down. An empty batch asks for the last one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -372,6 +396,16 @@ def add_TrainerServiceServicer_to_server(servicer, server):
                     request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.SubmitRunRequest.FromString,
                     response_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.SubmitRunResponse.SerializeToString,
             ),
+            'ImportRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.ImportRun,
+                    request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.ImportRunRequest.FromString,
+                    response_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.SubmitRunResponse.SerializeToString,
+            ),
+            'ImportRecords': grpc.stream_stream_rpc_method_handler(
+                    servicer.ImportRecords,
+                    request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.RecordBatch.FromString,
+                    response_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.RecordAck.SerializeToString,
+            ),
             'CancelRun': grpc.unary_unary_rpc_method_handler(
                     servicer.CancelRun,
                     request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.CancelRunRequest.FromString,
@@ -535,6 +569,60 @@ class TrainerService:
             '/mosaic.trainer.v1.TrainerService/SubmitRun',
             mosaic__protocol_dot_proto_dot_trainer__pb2.SubmitRunRequest.SerializeToString,
             mosaic__protocol_dot_proto_dot_trainer__pb2.SubmitRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ImportRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mosaic.trainer.v1.TrainerService/ImportRun',
+            mosaic__protocol_dot_proto_dot_trainer__pb2.ImportRunRequest.SerializeToString,
+            mosaic__protocol_dot_proto_dot_trainer__pb2.SubmitRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ImportRecords(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/mosaic.trainer.v1.TrainerService/ImportRecords',
+            mosaic__protocol_dot_proto_dot_trainer__pb2.RecordBatch.SerializeToString,
+            mosaic__protocol_dot_proto_dot_trainer__pb2.RecordAck.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,6 +37,10 @@ class TrainerServiceStub:
     """--- for clients; metadata "authorization: Bearer <client token>", which changes with every start of the daemon ---
     Answers after the run is durable. The same client_request_id returns the same run.
     """
+    ImportRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ImportRunRequest, _trainer_pb2.SubmitRunResponse]
+    """A run that was made elsewhere: it is over from the beginning, and no worker ever starts for it."""
+    ImportRecords: _grpc.StreamStreamMultiCallable[_trainer_pb2.RecordBatch, _trainer_pb2.RecordAck]
+    """Numbers of one imported run: batches up, acknowledgements after commit down. An empty batch asks for the last one."""
     CancelRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.CancelRunRequest, _trainer_pb2.Run]
     PauseRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.RunRef, _trainer_pb2.Run]
     ResumeRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.RunRef, _trainer_pb2.Run]
@@ -90,6 +94,10 @@ class TrainerServiceAsyncStub(TrainerServiceStub):
     """--- for clients; metadata "authorization: Bearer <client token>", which changes with every start of the daemon ---
     Answers after the run is durable. The same client_request_id returns the same run.
     """
+    ImportRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ImportRunRequest, _trainer_pb2.SubmitRunResponse]  # type: ignore[assignment]
+    """A run that was made elsewhere: it is over from the beginning, and no worker ever starts for it."""
+    ImportRecords: _aio.StreamStreamMultiCallable[_trainer_pb2.RecordBatch, _trainer_pb2.RecordAck]  # type: ignore[assignment]
+    """Numbers of one imported run: batches up, acknowledgements after commit down. An empty batch asks for the last one."""
     CancelRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.CancelRunRequest, _trainer_pb2.Run]  # type: ignore[assignment]
     PauseRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.RunRef, _trainer_pb2.Run]  # type: ignore[assignment]
     ResumeRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.RunRef, _trainer_pb2.Run]  # type: ignore[assignment]
@@ -146,6 +154,22 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         """--- for clients; metadata "authorization: Bearer <client token>", which changes with every start of the daemon ---
         Answers after the run is durable. The same client_request_id returns the same run.
         """
+
+    @_abc_1.abstractmethod
+    def ImportRun(
+        self,
+        request: _trainer_pb2.ImportRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.SubmitRunResponse, _abc.Awaitable[_trainer_pb2.SubmitRunResponse]]:
+        """A run that was made elsewhere: it is over from the beginning, and no worker ever starts for it."""
+
+    @_abc_1.abstractmethod
+    def ImportRecords(
+        self,
+        request_iterator: _MaybeAsyncIterator[_trainer_pb2.RecordBatch],
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_trainer_pb2.RecordAck], _abc.AsyncIterator[_trainer_pb2.RecordAck]]:
+        """Numbers of one imported run: batches up, acknowledgements after commit down. An empty batch asks for the last one."""
 
     @_abc_1.abstractmethod
     def CancelRun(

@@ -375,7 +375,6 @@ class _Checks:
                 what = f"there is no action {node.functor}{did_you_mean(node.functor, _names(self._actions))}"
             self._log.note(what, node.loc)
 
-
     def _words(self, node: Any) -> None:
         """A word that an action does not know, where it is written and not computed."""
         place, known = self._actions.words.get((node.functor, len(node.terms)), (0, ()))

@@ -1,14 +1,14 @@
-"""``mosaic metrics``: the numbers of a run as a table with a small curve for each, as CSV, as JSON, as an event file of
-TensorBoard or as an archive."""
+"""``mosaic metrics``: the numbers of a run as a table with a small curve for each, as CSV, as JSON, as a Parquet file,
+as an event file of TensorBoard or as an archive."""
 
 from __future__ import annotations
 
 import csv
 import math
-import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,18 +17,17 @@ from gym_gui.cli import format as fmt
 from gym_gui.cli import run_view
 from gym_gui.cli.errors import CliError, ExitCode
 from gym_gui.cli.options import Count, json_option, run_argument
-from gym_gui.cli.session import CliSession, run_id_for
+from gym_gui.cli.session import CliSession, program, run_id_for
 from mosaic_protocol.headline import RECENT_EPISODES
 
 if TYPE_CHECKING:
+    from gym_gui.services.scalars.metric_table import Stretch
     from gym_gui.services.trainer.client import TrainerClient
     from mosaic_protocol.proto import trainer_pb2 as pb
 
 _CURVE_COLUMNS = 24
 _NARROWER_CURVES = (16, 8)
 _LAST = 1000
-_MOST_PER_CALL = 1_000_000
-"""As many points of a metric as the daemon sends at once."""
 _BARS = "▁▂▃▄▅▆▇█"
 _ASCII_BARS = "_.-=+*%#"
 _GAP = " "
@@ -65,9 +64,17 @@ def _mean(values: Sequence[float]) -> float | None:
 @run_argument
 @click.option("--tag", "tags", metavar="T", multiple=True, help="Only this metric; may be repeated.")
 @click.option(
-    "--last", type=Count(), help="The newest N points of each metric.  [default: 1000; everything with --csv]"
+    "--last",
+    type=Count(),
+    help="The newest N points of each metric.  [default: 1000; everything with --csv and --parquet]",
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Print every point as tag,step,value,wall_time.")
+@click.option(
+    "--parquet",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a Parquet file of every point; needs pyarrow.",
+)
 @json_option
 @click.option("--tensorboard", is_flag=True, help="Write an event file for TensorBoard, and say where.")
 @click.option("--archive", is_flag=True, help="Write training/metrics/RUN_ID.jsonl below the data root.")
@@ -78,6 +85,7 @@ def metrics(
     tags: Sequence[str],
     last: int | None,
     as_csv: bool,
+    parquet: Path | None,
     as_json: bool,
     tensorboard: bool,
     archive: bool,
@@ -86,24 +94,25 @@ def metrics(
 
     For each: the newest value, the mean of the last 100, the extremes and a small curve.
     """
-    if as_csv + as_json + tensorboard + archive > 1:
-        raise click.UsageError("choose one of --csv, --json, --tensorboard and --archive")
+    if as_csv + as_json + tensorboard + archive + (parquet is not None) > 1:
+        raise click.UsageError("choose one of --csv, --parquet, --json, --tensorboard and --archive")
     if tensorboard or archive:
         if tags or last:
             raise click.UsageError("--tensorboard and --archive take every point: leave out --tag and --last")
         _export(session, run, tensorboard=tensorboard)
         return
+    from gym_gui.services.scalars.metric_table import MOST_PER_CALL, every_point
+
     with session.client() as client:
         found = client.run(run_id_for(client, run))
-        if as_csv and last is None:
-            series = _everything(client, found, tags)
-        else:
-            series = client.metrics(found.run_id, tags, max_points=min(last or _LAST, _MOST_PER_CALL))
+        if as_csv or parquet is not None:
+            _check_tags(client, found, client.metrics(found.run_id, tags, max_points=1))
+            _write_every(every_point(client, found.run_id, tags, last=last or 0), parquet)
+            return
+        series = client.metrics(found.run_id, tags, max_points=min(last or _LAST, MOST_PER_CALL))
         _check_tags(client, found, series)
     if as_json:
         fmt.echo_json({"run_id": found.run_id, "series": [_series_object(one) for one in series]})
-    elif as_csv:
-        _write_csv(series)
     else:
         _tell(found, series)
 
@@ -115,15 +124,9 @@ def _export(session: CliSession, run: str, *, tensorboard: bool) -> None:
         run_id, service = run_id_for(client, run), TrainingTelemetryService(client, session.paths)
         if tensorboard:
             folder = service.export_to_tensorboard(run_id)
-            click.echo(f"Written to {folder}: `tensorboard --logdir {shlex.quote(str(folder))}` shows it.")
+            click.echo(f"Written to {folder}: `{program()} tensorboard {run}` shows the run.")
         else:
             click.echo(f"Written to {service.archive(run_id)}")
-
-
-def _everything(client: TrainerClient, run: pb.Run, tags: Sequence[str]) -> list[pb.MetricSeries]:
-    """Every point. One call for each metric, because an answer has a largest size."""
-    wanted = tags or [one.tag for one in client.metrics(run.run_id, max_points=1)]
-    return [one for tag in wanted for one in client.metrics(run.run_id, [tag], max_points=_MOST_PER_CALL)]
 
 
 def _check_tags(client: TrainerClient, run: pb.Run, series: Sequence[pb.MetricSeries]) -> None:
@@ -147,18 +150,29 @@ def _series_object(series: pb.MetricSeries) -> dict[str, Any]:
     }
 
 
-def _write_csv(series: Sequence[pb.MetricSeries]) -> None:
+def _write_every(stretches: Iterator[Stretch], parquet: Path | None) -> None:
+    if parquet is None:
+        _write_csv(stretches)
+        return
+    from gym_gui.services.parquet_file import TableError
+    from gym_gui.services.scalars.metric_table import write_parquet
+
+    try:
+        count = write_parquet(stretches, parquet)
+    except TableError as error:
+        raise CliError(str(error), ExitCode.REFUSED) from error
+    click.echo(f"{fmt.counted(count, 'point')} written to {parquet}")
+
+
+def _write_csv(stretches: Iterator[Stretch]) -> None:
     """Names go into a file or a pipe as the script gave them, and onto a terminal in printable characters."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(["tag", "step", "value", "wall_time"])
-    for one in series:
+    for one in stretches:
         tag = fmt.one_line(one.tag) if sys.stdout.isatty() else one.tag
         writer.writerows(
             (tag, step, value, when) for step, value, when in zip(one.steps, one.values, one.wall_times, strict=True)
         )
-        if len(one.values) == _MOST_PER_CALL < one.total_points:
-            older = one.total_points - len(one.values)
-            click.echo(f"mosaic: {older:,} older points of {fmt.one_line(one.tag)} were left out", err=True)
 
 
 def _tell(run: pb.Run, series: Sequence[pb.MetricSeries]) -> None:

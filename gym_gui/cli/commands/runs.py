@@ -19,6 +19,7 @@ from gym_gui.cli.script_flags import show as show_flags
 from gym_gui.cli.session import CliSession, program, run_id_for, shortest_path
 from gym_gui.cli.summary import products
 from mosaic_protocol.headline import EPISODES_TAG, LENGTH_TAG, MEAN_RETURN, RECENT_EPISODES, RETURN_TAG
+from mosaic_protocol.imported_runs import IMPORTED, source_of
 from mosaic_protocol.settings_spelling import params_of
 from mosaic_protocol.states import RunState
 
@@ -275,6 +276,7 @@ def _copied_runs(client: TrainerClient, session: CliSession, run: pb.Run) -> str
 def _facts(run: pb.Run, copied: str) -> list[tuple[str, str]]:
     config = json.loads(run.config_json)
     settings = config["metadata"]["worker"]["config"]
+    imported = run.worker_type == IMPORTED
     undo = f"`{program()} restore {run_view.short_id(run.run_id)}` brings it back"
     return [
         ("id", run.run_id),
@@ -282,14 +284,14 @@ def _facts(run: pb.Run, copied: str) -> list[tuple[str, str]]:
         ("throttled", fmt.one_line(run.throttled)),
         ("in the trash", undo if run.deleted else ""),
         ("queue", f"{fmt.ordinal(run.queue_position)} in line" if run.queue_position else ""),
-        ("algorithm", fmt.one_line(f"{run.algo} ({run.worker_type} worker)")),
+        ("algorithm", fmt.one_line(run.algo if imported else f"{run.algo} ({run.worker_type} worker)")),
         ("environment", fmt.one_line(run.env_id)),
         ("dataset", fmt.one_line(run.dataset)),
         ("seed", str(run.seed) if run.HasField("seed") else ""),
         ("script flags", fmt.one_line(show_flags(params_of(settings)))),
         ("steps", run_view.steps_text(run)),
         *_headline(run),
-        ("submitted", fmt.moment(run.created_at)),
+        ("imported" if imported else "submitted", fmt.moment(run.created_at)),
         ("started", fmt.moment(run.started_at)),
         ("ended", fmt.moment(run.ended_at)),
         ("trained", fmt.duration(run.active_seconds) if run.active_seconds else ""),
@@ -303,8 +305,8 @@ def _facts(run: pb.Run, copied: str) -> list[tuple[str, str]]:
         ("begins with", f"recorded steps of {copied}" if copied else ""),
         ("notes", _lines(config["metadata"].get("notes", ""))),
         *products(run),
-        ("files", shlex.quote(shortest_path(Path(run.run_dir)))),
-        ("logs", shlex.quote(shortest_path(Path(run.log_dir)))),
+        ("files", shlex.quote(shortest_path(Path(source_of(settings) or run.run_dir)))),
+        ("logs", "" if imported else shlex.quote(shortest_path(Path(run.log_dir)))),
     ]
 
 

@@ -201,11 +201,12 @@ def _write_steps(
         line = lambda step: _step_line(step, is_undone=step.step in gone)  # noqa: E731
         _write(iter(kept) if kept else steps, _STEP_FIELDS, _step_object, line, as_csv, as_json)
         return
-    from gym_gui.services.step_table import StepTableError, write_parquet
+    from gym_gui.services.parquet_file import TableError
+    from gym_gui.services.step_table import write_parquet
 
     try:
         count = write_parquet(steps, parquet)
-    except StepTableError as error:
+    except TableError as error:
         raise CliError(str(error), ExitCode.REFUSED) from error
     click.echo(f"{fmt.counted(count, 'step')} written to {parquet}")
 

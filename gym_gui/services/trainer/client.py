@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -139,6 +139,22 @@ class TrainerClient:
             config_json=text, client_request_id=request_id or str(ULID()), name_is_default=name_is_default
         )
         return self._patiently(self._stub.SubmitRun, request)
+
+    def import_run(
+        self, config: Mapping[str, Any], request_id: str, *, name_is_default: bool = False
+    ) -> pb.SubmitRunResponse:
+        """Store a run that was made elsewhere. Safe to retry: the request id names it for good."""
+        request = pb.ImportRunRequest(
+            config_json=_bounded(json.dumps(config)), client_request_id=request_id, name_is_default=name_is_default
+        )
+        return self._patiently(self._stub.ImportRun, request)
+
+    def import_records(self, batches: Iterable[pb.RecordBatch]) -> Iterator[pb.RecordAck]:
+        """Numbers of one imported run; an acknowledgement for each batch, in their order."""
+        try:
+            yield from self._stub.ImportRecords(iter(batches), metadata=self._meta)
+        except grpc.RpcError as error:
+            raise _translate(error) from None
 
     def run(self, reference: str) -> pb.Run:
         request = pb.RunRef(run_id=reference)

@@ -86,7 +86,7 @@ def test_a_bug_is_not_taken_for_an_expected_failure() -> None:
         (["eval", "last", "--deterministic", "--sampled"], "choose one of --deterministic, --sampled and --both"),
         (["show"], "missing argument 'RUN'. See `mosaic show --help`."),
         (["completion", "tcsh"], "invalid value for 'SHELL': 'tcsh' is not one of 'bash', 'zsh', 'fish'. See"),
-        (["metrics", "last", "--csv", "--json"], "choose one of --csv, --json, --tensorboard and --archive"),
+        (["metrics", "last", "--csv", "--json"], "choose one of --csv, --parquet, --json, --tensorboard and --archive"),
         (["bundles", "install", "bsae"], "there is no bundle 'bsae'; did you mean 'base'?"),
         (["daemon", "start", "--host", ""], "host is empty"),
         (["daemon", "start", "--tls-cert", "/nope"], "invalid value for '--tls-cert': File '/nope' does not exist"),

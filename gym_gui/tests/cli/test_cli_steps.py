@@ -56,7 +56,7 @@ def test_numbers_and_steps_are_exported(mosaic: CommandLine, tmp_path: Path) -> 
     file = tmp_path / "steps.parquet"
     assert mosaic("steps", "recorded", "--parquet", str(file)).out == f"105 steps written to {file}\n"
     assert pq.read_table(file)["observation"].to_pylist()[104] == [104.0, 104.0]
-    assert "tensorboard --logdir" in mosaic("metrics", "recorded", "--tensorboard").out
+    assert "mosaic tensorboard recorded" in mosaic("metrics", "recorded", "--tensorboard").out
     archive = Path(mosaic("metrics", "recorded", "--archive").out.removeprefix("Written to ").strip())
     assert archive.parent.parts[-2:] == ("training", "metrics") and len(archive.read_text().splitlines()) == 3
 
@@ -81,7 +81,7 @@ def test_mistakes_are_said_on_one_line(mosaic: CommandLine) -> None:
         (("steps", "recorded", "--episode", "99"), 2, "has no recorded episode 99"),
         (("steps", "recorded", "--episode", "1", "--tail", "2"), 2, "choose one of --tail, --episode and --from"),
         (("steps", "recorded", "--csv", "--json"), 2, "choose one of --csv, --json and --parquet"),
-        (("metrics", "recorded", "--csv", "--archive"), 2, "choose one of --csv, --json, --tensorboard and --archive"),
+        (("metrics", "recorded", "--csv", "--archive"), 2, "choose one of --csv, --parquet, --json, --tensorboard"),
         (("metrics", "recorded", "--tensorboard", "--last", "3"), 2, "leave out --tag and --last"),
         (("steps", "recorded", "--tail", "0"), 2, "must be at least 1"),
         (("steps", "nobody"), 3, "no run is called 'nobody'"),

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from gym_gui.services import step_table
-from gym_gui.services.step_table import StepTableError, write_parquet
+from gym_gui.services.parquet_file import TableError
+from gym_gui.services.step_table import write_parquet
 from mosaic_protocol.events import TrainingStep
 
 
@@ -43,12 +44,12 @@ def test_many_steps_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_form_that_changes_later_is_said_and_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_table, "_ROWS_AT_ONCE", 2)
-    with pytest.raises(StepTableError, match="change their form among steps 2 to 3"):
+    with pytest.raises(TableError, match="change their form among steps 2 to 3"):
         write_parquet(steps([1, 2, [3], [4]]), tmp_path / "steps.parquet")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_without_pyarrow_the_command_that_installs_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(StepTableError, match="--set parquet"):
+    with pytest.raises(TableError, match="--set parquet"):
         write_parquet(steps([1]), tmp_path / "steps.parquet")

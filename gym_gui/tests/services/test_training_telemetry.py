@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
-from gym_gui.services.tensorboard_file import EventFile, crc32c
+from gym_gui.services.scalars.crc32c import crc32c
+from gym_gui.services.scalars.event_writer import EventFile
 from gym_gui.services.training_telemetry import TrainingTelemetryService
 from gym_gui.tests.support.daemon_process import DaemonProcess
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import signal
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,12 +16,16 @@ import pytest
 from PyQt6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from gym_gui.tests.support.keepers import keepers_below
+from gym_gui.tests.support.made_logs import curve, written
 from gym_gui.tests.ui.conftest import MakeCockpit
 from gym_gui.ui.app import CockpitApp
 from gym_gui.ui.panels.analytics_tabs import AnalyticsTabManager
-from gym_gui.ui.panels.tensorboard_tab import TensorBoardTab
-from gym_gui.ui.tensorboard_server import TensorBoardServer
+from gym_gui.ui.panels.tensorboard_tab import TensorBoardTab, _Data, _data_of
 from gym_gui.ui.widgets.snackbar import Notice
+from mosaic_protocol.paths import RunPaths
+from mosaic_protocol.proto import trainer_pb2 as pb
+from mosaic_protocol.worker_manifest import Discovery
 
 HANG = 120_000
 
@@ -43,6 +51,14 @@ def tab(cockpit: CockpitApp, run_dir: Path, qtbot: QtBot) -> Iterator[TensorBoar
     tab.close_tab()
 
 
+def answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=60) as page:
+            return bool(page.status == 200)
+    except OSError:
+        return False
+
+
 def write_events(run_dir: Path) -> None:
     (run_dir / "tensorboard" / "events.out.tfevents.1.here").write_bytes(b"")
 
@@ -59,9 +75,9 @@ def test_a_tab_without_data_waits_and_then_shows_a_real_server(
     assert tab.server is not None
     with urllib.request.urlopen(tab.server.address, timeout=60) as page:
         assert page.status == 200
-    process = tab.server._process
+    address = tab.server.address
     tab.close_tab()
-    assert process.state() == process.ProcessState.NotRunning
+    qtbot.waitUntil(lambda: not answers(address), timeout=HANG)
 
 
 def test_where_no_browser_opens_the_address_is_shown_to_copy(
@@ -103,20 +119,15 @@ def test_a_finished_run_without_data_says_so(tab: TensorBoardTab, run_dir: Path,
     qtbot.waitUntil(lambda: tab.told == "This run wrote no TensorBoard data.", timeout=HANG)
 
 
-def test_a_server_that_cannot_start_is_shown_with_the_way_out(run_dir: Path, qtbot: QtBot) -> None:
-    server = TensorBoardServer(run_dir, python="/usr/bin/python3-that-is-not-there")
-    server._process.setProgram("/bin/sh")
-    server._process.setArguments(["-c", "echo No module named tensorboard; exit 1"])
-    with qtbot.waitSignal(server.failed, timeout=HANG) as told:
-        server.start()
-    assert told.args is not None and "pip install tensorboard" in told.args[0]
-
-
-def test_a_server_whose_program_is_missing_is_shown_at_once(run_dir: Path, qtbot: QtBot) -> None:
-    server = TensorBoardServer(run_dir, python="/usr/bin/python3-that-is-not-there")
-    with qtbot.waitSignal(server.failed, timeout=HANG) as told:
-        server.start()
-    assert told.args is not None and "could not be started" in told.args[0]
+def test_a_server_that_cannot_start_is_shown_with_the_way_out(
+    tab: TensorBoardTab, run_dir: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gym_gui.services.tensorboard.lease.find_spec", lambda name: None)
+    monkeypatch.setattr("mosaic_protocol.worker_manifest.discover", lambda: Discovery({}, []))
+    write_events(run_dir)
+    tab.show()
+    qtbot.waitUntil(lambda: tab.message.button.text() == "Try again", timeout=HANG)
+    assert "mosaic bundles install cleanrl" in tab.told
 
 
 def test_a_server_that_died_can_be_started_again(tab: TensorBoardTab, run_dir: Path, qtbot: QtBot) -> None:
@@ -125,7 +136,8 @@ def test_a_server_that_died_can_be_started_again(tab: TensorBoardTab, run_dir: P
     qtbot.waitUntil(lambda: bool(tab.address), timeout=HANG)
     assert tab.server is not None
     first = tab.server
-    first._process.kill()
+    (keeper,) = keepers_below(tab._cockpit.bridge.paths.tensorboard_servers)
+    os.kill(keeper, signal.SIGKILL)
     qtbot.waitUntil(lambda: tab.message.button.text() == "Try again", timeout=HANG)
     tab.message.button.click()
     qtbot.waitUntil(lambda: bool(tab.address), timeout=HANG)
@@ -134,3 +146,13 @@ def test_a_server_that_died_can_be_started_again(tab: TensorBoardTab, run_dir: P
 
 def test_tensorboard_is_among_the_tabs() -> None:
     assert [tab.name for tab in AnalyticsTabManager().tabs()] == ["tensorboard"]
+
+
+def test_an_imported_run_is_shown_from_where_it_was_imported(tmp_path: Path) -> None:
+    source = tmp_path / "elsewhere"
+    written(source, *curve("x", [1]))
+    config = {"metadata": {"worker": {"type": "imported", "config": {"extras": {"imported_from": str(source)}}}}}
+    run = pb.Run(run_id="X", state="TERM", worker_type="imported", config_json=json.dumps(config))
+    assert _data_of(RunPaths(tmp_path / "run"), run) == (_Data.THERE, source)
+    shutil.rmtree(source)
+    assert _data_of(RunPaths(tmp_path / "run"), run)[0] is _Data.NEVER

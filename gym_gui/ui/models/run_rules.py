@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gym_gui.services.run_words import PLAY, is_over, state_word
+from mosaic_protocol.imported_runs import IMPORTED
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.states import Desired, Outcome, RunState
 
@@ -46,7 +47,14 @@ def _pause(run: pb.Run, known: Known) -> str:
     return f"it is {state_word(run)}" if run.desired != Desired.RUN else ""
 
 
+def _imported(run: pb.Run, known: Known) -> str:
+    """Why what needs more of a run than its numbers cannot be done."""
+    return "it was imported, and only its numbers are here" if run.worker_type == IMPORTED else ""
+
+
 def _resume(run: pb.Run, known: Known) -> str:
+    if run.worker_type == IMPORTED:
+        return _imported(run, known)
     if is_over(run):
         if run.outcome == Outcome.COMPLETED:
             return "it completed; duplicate it to train again"
@@ -75,10 +83,10 @@ _RULES: dict[str, Callable[[pb.Run, Known], str]] = {
     "delete": _delete,
     "copy-id": lambda run, known: "",
     "open": lambda run, known: "",
-    "duplicate": lambda run, known: "",
+    "duplicate": _imported,
     "join": _join,
-    "replay": lambda run, known: "",
-    "folder": lambda run, known: "" if run.run_dir else "it has none",
+    "replay": _imported,
+    "folder": lambda run, known: _imported(run, known) if run.run_dir else "it has none",
 }
 _FOR_ONE = frozenset({"open", "join", "replay", "duplicate", "folder"})
 ACTIONS = tuple(_RULES)

@@ -10,12 +10,17 @@ from PyQt6.QtCore import Qt, QTimer, QUrl
 from PyQt6.QtGui import QHideEvent, QResizeEvent, QShowEvent
 from PyQt6.QtWidgets import QHBoxLayout, QPushButton, QStackedLayout, QVBoxLayout, QWidget
 
+from gym_gui.services.run_words import is_over
+from gym_gui.services.tensorboard.lease import TensorBoardLease
+from gym_gui.services.tensorboard.run_folders import folder_of
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.tensorboard_server import TensorBoardServer
 from gym_gui.ui.web_view import make_web_view, open_in_browser, why_not
 from gym_gui.ui.widgets.empty_page import EmptyPage
 from mosaic_protocol.paths import RunPaths
-from mosaic_protocol.run_manifest import read_manifest
+from mosaic_protocol.proto import trainer_pb2 as pb
+from mosaic_protocol.run_manifest import has_event_file, read_manifest
+from mosaic_protocol.states import RunState
 
 LOOK_AGAIN_MILLISECONDS = 1000
 _PAGE_WIDTH = 900
@@ -28,10 +33,13 @@ class _Data(Enum):
     NEVER = "never"
 
 
-def _data_of(run: RunPaths) -> _Data:
-    if run.tensorboard.is_dir() and any(run.tensorboard.rglob("events.out.tfevents.*")):
-        return _Data.THERE
-    return _Data.NEVER if read_manifest(run).get("state") == "TERM" else _Data.EXPECTED
+def _data_of(paths: RunPaths, run: pb.Run | None) -> tuple[_Data, Path]:
+    """Whether there are event files, and where: those of an imported run are where they were imported from."""
+    folder = folder_of(run) if run is not None else None
+    if folder is not None or has_event_file(paths.tensorboard):
+        return _Data.THERE, folder or paths.tensorboard
+    over = read_manifest(paths).get("state") == RunState.TERM or (run is not None and is_over(run))
+    return _Data.NEVER if over else _Data.EXPECTED, paths.tensorboard
 
 
 class TensorBoardTab(QWidget):
@@ -39,7 +47,8 @@ class TensorBoardTab(QWidget):
 
     def __init__(self, cockpit: Cockpit, run_id: str, run_dir: Path) -> None:
         super().__init__()
-        self._cockpit, self._run = cockpit, RunPaths(run_dir)
+        self._cockpit, self._run_id, self._paths = cockpit, run_id, RunPaths(run_dir)
+        self._folder = self._paths.tensorboard
         self.server: TensorBoardServer | None = None
         self._closed = False
         self._page: Any = None
@@ -112,9 +121,11 @@ class TensorBoardTab(QWidget):
 
     def _look(self) -> None:
         """Whether there is data yet, asked without holding up the GUI."""
-        self._cockpit.bridge.in_background(lambda: _data_of(self._run), self._decide, owner=self)
+        run = self._cockpit.runs.get(self._run_id)
+        self._cockpit.bridge.in_background(lambda: _data_of(self._paths, run), self._decide, owner=self)
 
-    def _decide(self, data: _Data) -> None:
+    def _decide(self, found: tuple[_Data, Path]) -> None:
+        data, self._folder = found
         if self.server is not None or self._closed or not self.isVisible():
             return  # docks that are arranged show a tab for an instant, which nobody has opened
         if data is _Data.THERE:
@@ -132,7 +143,10 @@ class TensorBoardTab(QWidget):
         self._tell(self.tr("Starting TensorBoard…"))
         if self.server is not None:
             self.server.stop()
-        self.server = TensorBoardServer(self._run.tensorboard, self)
+        run = self._cockpit.runs.get(self._run_id)
+        bridge = self._cockpit.bridge
+        lease = TensorBoardLease(bridge.paths, {run.name if run is not None else self._run_id: self._folder})
+        self.server = TensorBoardServer(bridge, lease, self)
         self.server.ready.connect(self._ready)
         self.server.failed.connect(self._failed)
         self.server.start()

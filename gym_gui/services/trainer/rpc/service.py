@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Hashable, Iterable
 from contextlib import aclosing
 from functools import partial
+from typing import TypeVar
 
 from gym_gui.services.trainer.errors import AuthenticationError, RefusedError
 from gym_gui.services.trainer.execution.roster import WorkerRoster
@@ -15,6 +16,7 @@ from gym_gui.services.trainer.rpc.guard import Context, bearer_token, guarded_st
 from gym_gui.services.trainer.rpc.health import HealthReporter
 from gym_gui.services.trainer.rpc.presentation import run_message, transition_message
 from gym_gui.services.trainer.runs.deletion import RunDeletion
+from gym_gui.services.trainer.runs.imports import RunImports
 from gym_gui.services.trainer.runs.orchestrator import TrainerOrchestrator
 from gym_gui.services.trainer.runs.run_record import RunRecord
 from gym_gui.services.trainer.runs.run_search import NarrowedWatch, RunSearch, understood
@@ -30,6 +32,8 @@ from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.proto.trainer_pb2_grpc import TrainerServiceServicer
 from mosaic_protocol.states import Outcome, RunState
 from mosaic_protocol.suggest import did_you_mean
+
+T = TypeVar("T")
 
 _MOST_RUNS_PER_PAGE = 1000
 _LONGEST_REQUEST_ID = 200
@@ -58,6 +62,7 @@ class TrainerService(TrainerServiceServicer):
         self._search = RunSearch(orchestrator)
         self._watches = Watches()
         self._live = LiveRelay(shutdown)
+        self._imports = RunImports(orchestrator, deletion)
 
     def _message(self, run: RunRecord) -> pb.Run:
         return run_message(run, self._orchestrator)
@@ -69,13 +74,31 @@ class TrainerService(TrainerServiceServicer):
 
     @guarded_unary
     async def SubmitRun(self, request: pb.SubmitRunRequest, context: Context) -> pb.SubmitRunResponse:
-        if len(request.client_request_id) > _LONGEST_REQUEST_ID:
-            raise RefusedError(f"client_request_id is longer than {_LONGEST_REQUEST_ID} characters: a ULID has 26")
+        _require_short(request.client_request_id)
         workers = await self._roster.manifests()
         run, known = await self._orchestrator.submit(
             request.config_json, request.client_request_id, workers, name_is_default=request.name_is_default
         )
         return pb.SubmitRunResponse(run=self._message(run), already_known=known)
+
+    @guarded_unary
+    async def ImportRun(self, request: pb.ImportRunRequest, context: Context) -> pb.SubmitRunResponse:
+        _require_short(request.client_request_id)
+        run, known = await self._imports.accept(
+            request.config_json, request.client_request_id, name_is_default=request.name_is_default
+        )
+        return pb.SubmitRunResponse(run=self._message(run), already_known=known)
+
+    @guarded_stream
+    async def ImportRecords(
+        self, request: AsyncIterator[pb.RecordBatch], context: Context
+    ) -> AsyncIterator[pb.RecordAck]:
+        batches = aiter(request)
+        first = await anext(batches, pb.RecordBatch())
+        run = self._find(first.run_id)
+        async with aclosing(self._imports.take(run, _again(first, batches))) as acks:
+            async for ack in acks:
+                yield ack
 
     @guarded_unary
     async def CancelRun(self, request: pb.CancelRunRequest, context: Context) -> pb.Run:
@@ -425,6 +448,18 @@ class TrainerService(TrainerServiceServicer):
                 Batch(batch.run_id, batch.stream, int(batch.first_seq), lines, max(1, int(batch.oldest_seq)))
             )
             yield pb.RecordAck(stream=batch.stream, acked_seq=acked)
+
+
+async def _again(first: T, rest: AsyncIterator[T]) -> AsyncIterator[T]:
+    """A stream whose first message was looked at."""
+    yield first
+    async for one in rest:
+        yield one
+
+
+def _require_short(request_id: str) -> None:
+    if len(request_id) > _LONGEST_REQUEST_ID:
+        raise RefusedError(f"client_request_id is longer than {_LONGEST_REQUEST_ID} characters: a ULID has 26")
 
 
 def _as_message(page: LivePage) -> pb.RecordPage:

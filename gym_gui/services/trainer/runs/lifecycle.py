@@ -14,8 +14,9 @@ from typing import TypeAlias
 
 from gym_gui.services.trainer.errors import IllegalMoveError, WrongStateError
 from gym_gui.services.trainer.runs.run_queue import Reservation
-from gym_gui.services.trainer.runs.run_record import LastWord, RunRecord, Verdict
+from gym_gui.services.trainer.runs.run_record import ActiveClock, LastWord, RunRecord, Verdict
 from mosaic_protocol import events as ev
+from mosaic_protocol.imported_runs import IMPORTED
 from mosaic_protocol.states import LIVE_STATES, Desired, Outcome, RunState, is_legal
 
 THROTTLED, RESUMED = "throttled", "resumed"
@@ -146,6 +147,16 @@ class JournalRead:
     step: int = 0
 
 
+@dataclass(frozen=True)
+class RecordsImported:
+    """Numbers of a run that was made elsewhere were stored: how many, up to which step, and from when to when."""
+
+    points: int
+    step: int = 0
+    began: float = 0.0
+    ended: float = 0.0
+
+
 LifecycleEvent: TypeAlias = (
     Launching
     | Waiting
@@ -164,6 +175,7 @@ LifecycleEvent: TypeAlias = (
     | ProcessEnded
     | Gone
     | JournalRead
+    | RecordsImported
 )
 
 
@@ -283,11 +295,14 @@ class _Draft:
         return Decision(self.run, tuple(self.transitions), tuple(self.instructions))
 
 
+_HEARD_AFTER_THE_END = CancelRequested | PauseRequested | ResumeRequested | JournalRead | RecordsImported
+
+
 def decide(run: RunRecord, event: LifecycleEvent) -> Decision:
     """What follows from an event. Raises :class:`WrongStateError` for requests that cannot be, and
     :class:`IllegalMoveError` when the table of states would be broken. Late news about a finished run changes
     nothing."""
-    if run.is_over and not isinstance(event, CancelRequested | PauseRequested | ResumeRequested | JournalRead):
+    if run.is_over and not isinstance(event, _HEARD_AFTER_THE_END):
         return Decision(run)
     draft = _Draft(run, _cause_of(event))
     _handle(draft, event)
@@ -330,6 +345,8 @@ def _handle(draft: _Draft, event: LifecycleEvent) -> None:  # noqa: C901 - one f
             _gone(draft, event)
         case JournalRead():
             _journal_read(draft, event)
+        case RecordsImported():
+            _records_imported(draft, event)
 
 
 def _cause_of(event: LifecycleEvent) -> str:
@@ -547,6 +564,18 @@ def _journal_read(draft: _Draft, event: JournalRead) -> None:
         step = max(draft.run.last_step, event.step)
         draft.run = replace(draft.run, journal_unread="", last_step=step)
         draft.note("its journal is read to the end")
+
+
+def _records_imported(draft: _Draft, event: RecordsImported) -> None:
+    """Times are those of the numbers: when it was imported says nothing about the run."""
+    run = draft.run
+    if run.worker_type != IMPORTED:
+        return
+    began = min(one for one in (run.started_at, event.began) if one > 0) if run.started_at or event.began else 0.0
+    ended = max(run.ended_at, event.ended)
+    step, active = max(run.last_step, event.step), ActiveClock(max(0.0, ended - began))
+    draft.run = replace(run, last_step=step, started_at=began, ended_at=ended, active=active)
+    draft.note(f"{event.points:,} points")
 
 
 # ---- outcomes that speak -------------------------------------------------------------------------

@@ -54,6 +54,7 @@ from gym_gui.services.trainer.validation.train_config import validate_train_run_
 from mosaic_host.errors import StartError
 from mosaic_host.executor import Claimant
 from mosaic_protocol import events as ev
+from mosaic_protocol.imported_runs import IMPORTED
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.plain_text import one_line
 from mosaic_protocol.run_config import RunConfig, RunConfigError, Schedule, parse_run_config, to_json
@@ -149,6 +150,8 @@ class TrainerOrchestrator:
         return live.run if live is not None else self.registry.get(run_id)
 
     def _require_pause(self, run: RunRecord) -> None:
+        if run.worker_type == IMPORTED:
+            raise WrongStateError(f"run {run.short} cannot pause: it was imported, and nothing of it runs here")
         if not self.dispatcher.manifest(run.worker_type).capabilities.pause:
             raise WrongStateError(f"run {run.short} cannot pause: its worker {run.worker_type!r} does not offer it")
         if introduction.said_of(run).get("pause") is False:
@@ -282,7 +285,7 @@ class TrainerOrchestrator:
                 with suppress(WorldError):
                     live.run = await asyncio.wrap_future(self.registry.save(live.run, live.owed))
                     live.owed = ()
-                    self._announce()
+                    self.announce()
 
     def _untracked(self, run_id: str) -> TrackedRun:
         run = self.registry.get(run_id)
@@ -339,9 +342,10 @@ class TrainerOrchestrator:
                 detail=move.detail,
                 outcome=run.outcome,
             )
-        self._announce()
+        self.announce()
 
-    def _announce(self) -> None:
+    def announce(self) -> None:
+        """Wake those who watch runs: one changed."""
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -144,10 +144,16 @@ class RunRegistry:
     # ---- writing -------------------------------------------------------------------------------------------------
 
     def insert(
-        self, run: RunRecord, request_id: str, *, name_is_default: bool = False
+        self,
+        run: RunRecord,
+        request_id: str,
+        *,
+        name_is_default: bool = False,
+        accepted: Transition | None = None,
     ) -> Future[tuple[RunRecord, bool]]:
         """Accept a run. A request id seen before returns its run and True, or raises when the config differs. A default
-        name is made one that no run has, here: of several clients that chose it at once each was told it is free."""
+        name is made one that no run has, here: of several clients that chose it at once each was told it is free.
+        ``accepted`` is the first row of its history where that is not its submission."""
         digest = hashlib.sha256(run.config_json.encode()).hexdigest()
 
         def operation(connection: sqlite3.Connection) -> tuple[RunRecord, bool]:
@@ -155,8 +161,8 @@ class RunRegistry:
             if known is not None:
                 return known, True
             named = _with_fresh_name(connection, run) if name_is_default else run
-            accepted = Transition(run.state, run.state, "Submitted", named.name)
-            revision = _add_transition(connection, named, accepted)
+            first = accepted or Transition(run.state, run.state, "Submitted", named.name)
+            revision = _add_transition(connection, named, first)
             stored = replace(named, revision=revision)
             _write_run(connection, stored, new=True)
             if request_id:

@@ -132,6 +132,13 @@ MOVES: list[tuple[str, RunRecord, lc.LifecycleEvent, list[tuple[RunState, RunSta
         (lc.Release(),),
     ),
     ("its journal could be read after all", live_record(state=S.TERM, journal_unread="why"), lc.JournalRead(), [], ()),
+    (
+        "numbers of a run from elsewhere came",
+        run_record(state=S.TERM, worker_type="imported"),
+        lc.RecordsImported(9),
+        [],
+        (),
+    ),
 ]
 
 
@@ -183,6 +190,19 @@ def test_a_run_whose_folder_is_away_ends_with_a_mark_that_goes_when_its_journal_
     assert (read.run.journal_unread, read.run.last_step, read.changes) == ("", 70, True)
     assert (read.run.outcome, read.run.reason) == (ended.outcome, ended.reason), "how it ended is settled"
     assert not lc.decide(read.run, lc.JournalRead(80)).changes
+
+
+def test_imported_numbers_say_when_a_run_was_and_how_far_it_got() -> None:
+    run = run_record(state=S.TERM, outcome=Outcome.COMPLETED, reason="imported", worker_type="imported")
+    first = lc.decide(run, lc.RecordsImported(9, 70, 1000.0, 1060.0)).run
+    assert (first.last_step, first.started_at, first.ended_at, first.active.seconds) == (70, 1000.0, 1060.0, 60.0)
+    more = lc.decide(first, lc.RecordsImported(1, 50, 990.0, 1030.0)).run
+    assert (more.last_step, more.started_at, more.ended_at, more.active.seconds) == (70, 990.0, 1060.0, 70.0)
+    assert (more.state, more.outcome, more.reason) == (run.state, run.outcome, run.reason)
+    timeless = lc.decide(run, lc.RecordsImported(1, 5)).run
+    assert (timeless.started_at, timeless.ended_at) == (0.0, 0.0)
+    trained = run_record(state=S.TERM, outcome=Outcome.COMPLETED, reason="done")
+    assert not lc.decide(trained, lc.RecordsImported(1, 5)).changes
 
 
 @pytest.mark.parametrize(("lost", "words"), [(0, ""), (1, "; 1 record is lost"), (1200, "; 1,200 records are lost")])
@@ -481,6 +501,7 @@ _events = st.one_of(
     st.builds(lc.ProcessEnded, st.none() | st.integers(-64, 255)),
     st.builds(lc.Gone, _sentences, _sentences),
     st.builds(lc.JournalRead, st.integers(0, 100)),
+    st.builds(lc.RecordsImported, st.integers(1, 9), st.integers(0, 100)),
 )
 
 

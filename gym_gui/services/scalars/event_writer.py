@@ -11,33 +11,12 @@ import struct
 from collections.abc import Iterable
 from typing import BinaryIO
 
-_POLYNOMIAL = 0x82F63B78
-_MASK_DELTA = 0xA282EAD8
+from gym_gui.services.scalars.crc32c import crc32c, masked
+
 _LENGTH, _CHECKSUM, _SCALAR = struct.Struct("<Q"), struct.Struct("<I"), struct.Struct("<f")
 _WALL_TIME = struct.Struct("<Bd")
 _VERSION = b"brain.Event:2"
 _WRITTEN_AT_ONCE = 10_000
-
-
-def _table() -> tuple[int, ...]:
-    found = []
-    for byte in range(256):
-        rest = byte
-        for _ in range(8):
-            rest = (rest >> 1) ^ (_POLYNOMIAL if rest & 1 else 0)
-        found.append(rest)
-    return tuple(found)
-
-
-_TABLE = _table()
-
-
-def crc32c(data: bytes) -> int:
-    """The checksum that the format asks for; ``zlib.crc32`` is of another polynomial."""
-    crc, table = 0xFFFFFFFF, _TABLE
-    for byte in data:
-        crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
-    return crc ^ 0xFFFFFFFF
 
 
 class EventFile:
@@ -76,8 +55,7 @@ def _record(data: bytes) -> bytes:
 
 
 def _masked(data: bytes) -> bytes:
-    crc = crc32c(data)
-    return _CHECKSUM.pack((((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF)
+    return _CHECKSUM.pack(masked(crc32c(data)))
 
 
 def _field(number: int, data: bytes) -> bytes:
