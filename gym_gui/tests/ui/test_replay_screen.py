@@ -132,9 +132,12 @@ def test_an_episode_is_verified_shown_and_inspected_by_keyboard(
     with av.open(str(tmp_path / "episode.mp4")) as container:
         assert sum(1 for _ in container.decode(video=0)) == steps + 1
 
+    cockpit.window.resize(1280, 800)
     replay.ask_dataset()
-    page.dataset_name.setText("one-pole")
-    page.dataset_bar.confirm.click()
+    bar = page.dataset_bar
+    qtbot.waitUntil(lambda: bar.visibleRegion().boundingRect().size() == bar.size(), timeout=HANG)
+    qtbot.keyClicks(page.dataset_name, "one-pole")
+    qtbot.keyClick(page.dataset_name, Qt.Key.Key_Return)
     registry = DatasetRegistry(cockpit.window.cockpit.bridge.paths)
     qtbot.waitUntil(lambda: any(one.name == "one-pole" for one in registry.list()), timeout=HANG)
     (entry,) = registry.list()

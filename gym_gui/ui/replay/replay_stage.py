@@ -120,7 +120,7 @@ class ReplayStage(QWidget):
         self.dataset_name = QLineEdit()
         self.dataset_name.setAccessibleName(self.tr("Name of the dataset"))
         self.dataset_name.setPlaceholderText(self.tr("name, such as good-landings"))
-        self.dataset_bar = AskBar(self.dataset_name)
+        self.dataset_bar = AskBar(self.dataset_name, harmless=True)
         self.buttons = self._make_actions()
         self._lay_out()
         self._add_keys()
@@ -179,6 +179,14 @@ class ReplayStage(QWidget):
         layout.addWidget(self.film)
         layout.addWidget(self.dataset_bar)
         layout.addWidget(self.buttons)
+
+    def hasHeightForWidth(self) -> bool:
+        """No: text that wraps in a question below would have the page ask for the height that its picture likes best,
+        and the question would be out of sight. The picture takes what is left."""
+        return False
+
+    def heightForWidth(self, width: int) -> int:
+        return -1
 
     def fit(self, room: QSize) -> None:
         """In a small window the picture keeps its room: words give way first, then the rewards, at last the buttons,

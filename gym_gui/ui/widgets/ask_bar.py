@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from PyQt6.QtCore import Qt, pyqtSignal
 from PyQt6.QtGui import QKeyEvent
-from PyQt6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QSizePolicy, QWidget
+from PyQt6.QtWidgets import QFrame, QGridLayout, QLabel, QLineEdit, QPushButton, QSizePolicy, QWidget
 
 _MOST_NAMES, _LONGEST_NAME = 6, 40
 
@@ -16,8 +16,9 @@ class AskBar(QFrame):
 
     closed = pyqtSignal()
 
-    def __init__(self, middle: QWidget | None = None, parent: QWidget | None = None) -> None:
-        """``middle``: something to fill in, between the question and its buttons."""
+    def __init__(self, middle: QWidget | None = None, parent: QWidget | None = None, *, harmless: bool = False) -> None:
+        """``middle``: something to fill in, between the question and its buttons. ``harmless``: to go on takes nothing
+        from anybody; then the button says so by its colour, and Return in what is filled in goes on."""
         super().__init__(parent)
         self.setProperty("role", "banner")
         self._act: Callable[[], object] | None = None
@@ -28,9 +29,11 @@ class AskBar(QFrame):
             label.setTextFormat(Qt.TextFormat.PlainText)
             label.setWordWrap(True)
         self.confirm, self.keep = QPushButton(self.tr("Go on")), QPushButton(self.tr("Keep"))
-        self.confirm.setProperty("kind", "danger")
+        self.confirm.setProperty("kind", "primary" if harmless else "danger")
         self.confirm.setToolTip(self.tr("Do what is asked about"))
         self.confirm.clicked.connect(self._confirm)
+        if harmless and isinstance(middle, QLineEdit):
+            middle.returnPressed.connect(self.confirm.click)
         self.keep.setProperty("kind", "flat")
         self.keep.setToolTip(self.tr("Close this and change nothing"))
         self.keep.clicked.connect(self.close_panel)
@@ -63,6 +66,7 @@ class AskBar(QFrame):
         text = ", ".join(shown)
         self.names.setText(self.tr("{names} and {more} more").format(names=text, more=more) if more else text)
         self.names.setToolTip("\n".join(names[:30]))
+        self.names.setVisible(bool(names))
         self.confirm.setText(answers[0])
         self.confirm.setToolTip(help_text)
         self.keep.setText(answers[1])
