@@ -240,7 +240,9 @@ def test_a_session_outlives_daemon_and_cockpit_and_is_joined_again(
     assert len(list(session_daemon.client.steps(run_id))) == 2
 
 
-def test_seats_are_added_and_who_sits_where_is_chosen_also_while_they_play(open_player: Open) -> None:
+def test_seats_are_added_and_who_sits_where_is_chosen_also_while_they_play(
+    open_player: Open, session_daemon: DaemonProcess
+) -> None:
     player = open_player()
     player.dock.mode.choose("hybrid")
     player.ready_to_play("CartPole-v1")
@@ -276,7 +278,9 @@ def test_seats_are_added_and_who_sits_where_is_chosen_also_while_they_play(open_
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     player.cockpit.themes.toggle()  # what was removed is not dressed any more
     player.cockpit.themes.toggle()
-    player.end()
+    new_checkpoint(session_daemon.paths.imported_policy("newest").checkpoints)
+    player.end()  # a run is over, and its checkpoint can sit down
+    player.until(lambda: "newest" in {entry.run_name for entry in panel.seat.entries})
 
 
 def test_a_discarded_session_is_in_the_trash_and_comes_back(open_player: Open, session_daemon: DaemonProcess) -> None:

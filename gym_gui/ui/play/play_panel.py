@@ -42,6 +42,7 @@ class PlayPanel(QWidget):
         self._mode: Literal["human", "hybrid"] = "human"
         self._entry: WorkerEntry | None = None
         self._listed_for = ""
+        self._offered: tuple[str, list[CheckpointEntry]] | None = None
         self.going_on = Banner()
         self.going_on.acted.connect(self._join)
         self.game = GamePanel(cockpit, queries)
@@ -146,6 +147,7 @@ class PlayPanel(QWidget):
         self.desk.told.connect(lambda sentence, role: tell(self.told, sentence, role))
         self._cockpit.bridge.connection_changed.connect(lambda _: self.refresh())
         self._cockpit.runs.changed.connect(lambda _: self._offer_joining())
+        self._cockpit.runs.changed.connect(self._look_for_new_policies)
         tell(self.told, "", "muted")
 
     # ---- what it is for ------------------------------------------------------------------------------------------
@@ -318,13 +320,21 @@ class PlayPanel(QWidget):
             return [entry for entry in found if capabilities(entry)["act"]]
 
         def take(entries: list[CheckpointEntry]) -> None:
-            if env_id == self.game.env_id:
+            if env_id == self.game.env_id and (env_id, entries) != self._offered:
+                self._offered = (env_id, entries)
                 self.seat.offer(entries, env_id)
                 self.seats.offer(entries)
                 if self.desk.policy is not None and self.desk.policy.env_id == env_id:
                     self.seat.put_policy(self.desk.policy)
 
         self._cockpit.bridge.in_background(read, take, owner=self)
+
+    def _look_for_new_policies(self, run_ids: list[str]) -> None:
+        """A run that ended left its last checkpoint, one that was deleted took its own along."""
+        runs = [self._cockpit.runs.get(run_id) for run_id in run_ids]
+        if any(run is None or run.state == "TERM" for run in runs):
+            self._listed_for = ""
+            self._list_policies()
 
     # ---- what is shown -------------------------------------------------------------------------------------------
 
