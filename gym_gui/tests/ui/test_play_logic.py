@@ -177,6 +177,8 @@ def test_keys_are_told_with_what_they_do() -> None:
 def test_the_chips_say_who_acts_and_how_it_goes() -> None:
     left, right = chips(State(step=143, total=100.1, actor=HUMAN), 0.25)
     assert [chip.text for chip in (*left, *right)] == ["REC", "You", "143", "+100.1", "¼×"]
+    named, _ = chips(SeatState("seat-2", actor=POLICY), None, policy="ppo-cartpole-v1-s5 at step 8,000")
+    assert named[1].text == "…ole-v1-s5 at step 8,000" and named[1].actor == POLICY, "which of several it is"
     left, right = chips(SeatState("ppo", step=3, actor=POLICY), None)
     assert [chip.text for chip in (*left, *right)] == ["ppo", "The policy", "3", "0"]
 

@@ -26,6 +26,7 @@ _ICON = 15.0
 _OPAQUE = 0.84
 _SOON_MILLISECONDS = 40
 _MOST_PILLS = 200
+_LONGEST_POLICY = 24
 _ROW = 22.0
 _KEY_WIDTH, _MOST_LABEL = 62.0, 170.0
 BAND = round(_HEIGHT + 2 * 6)
@@ -45,18 +46,26 @@ class Chip:
     """Of chips that do not fit the heaviest stay."""
 
 
-def chips(state: State | SeatState, speed: float | None, *, ended: str = "") -> tuple[list[Chip], list[Chip]]:
-    """What stands at the left and at the right; ``ended`` is how the episode of one of several seats ended."""
+def chips(
+    state: State | SeatState, speed: float | None, *, ended: str = "", policy: str = ""
+) -> tuple[list[Chip], list[Chip]]:
+    """What stands at the left and at the right. Of one of several seats ``ended`` is how its episode ended, and
+    ``policy`` which of them plays there."""
     who = actor_title(state.actor)
     named = Chip(one_line(state.name), weight=5) if isinstance(state, SeatState) else Chip("REC", dot=True, weight=1)
     left = [named]
-    left.append(Chip(who[:1].upper() + who[1:], actor=state.actor, weight=6))
+    left.append(Chip(_end_of(one_line(policy)) or who[:1].upper() + who[1:], actor=state.actor, weight=6))
     right = [Chip(f"{state.step:,}", "step", weight=3), Chip(signed(state.total), "return", weight=4)]
     if ended:
         right.append(Chip(ended, weight=4))
     if speed is not None:
         right.append(Chip(speed_words(speed), "speed", weight=2))
     return left, right
+
+
+def _end_of(name: str) -> str:
+    """Names of runs of one kind differ in their ends."""
+    return name if len(name) <= _LONGEST_POLICY else f"…{name[1 - _LONGEST_POLICY :]}"
 
 
 class Hud(QWidget):

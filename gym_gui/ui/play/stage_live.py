@@ -202,7 +202,8 @@ class LiveStage(QWidget):
             env_id = self.session.hello_message.env_id if self.session.hello_message is not None else ""
             for picture, seat in zip(self.pictures, state.seats, strict=True):
                 ended = words.outcome(env_id, seat.over, seat.total).word if seat.over else ""
-                picture.show_state(seat, None, ended=ended)
+                policy = self._policy_name(seat.checkpoint) if seat.checkpoint else ""
+                picture.show_state(seat, None, ended=ended, policy=policy)
         else:
             self.pictures[0].show_state(state, state.speed)
         self.transport.show_state(state)

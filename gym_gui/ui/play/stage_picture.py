@@ -57,15 +57,15 @@ class Picture(QWidget):
         if is_first:
             self._choose()
 
-    def show_state(self, state: State | SeatState, speed: float | None, *, ended: str = "") -> None:
-        """``speed`` and the recording are said of the session, ``ended`` of one of several seats."""
+    def show_state(self, state: State | SeatState, speed: float | None, *, ended: str = "", policy: str = "") -> None:
+        """``speed`` and the recording are said of the session, ``ended`` and ``policy`` of one of several seats."""
         self.grid.show_text(state.text)
         if bool(state.text) != self._has_text:
             self._has_text = bool(state.text)
             self._choose()
         if not state.frames and not state.text and state.step:
             self.nothing.setText(self.tr("This environment draws no picture; it is played all the same."))
-        self.hud.show_chips(*chips(state, speed, ended=ended))
+        self.hud.show_chips(*chips(state, speed, ended=ended, policy=policy))
 
     def keep_whole(self, whole: bool) -> None:
         """Have the chips stand above the picture: in a game of tiles each corner matters."""
