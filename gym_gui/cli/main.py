@@ -33,6 +33,7 @@ from gym_gui.cli.commands.replay import replay
 from gym_gui.cli.commands.script_help import flags
 from gym_gui.cli.commands.steps import episodes, steps
 from gym_gui.cli.commands.submit import submit
+from gym_gui.cli.commands.sweep import sweep
 from gym_gui.cli.commands.tell import tell
 from gym_gui.cli.commands.train import train
 from gym_gui.cli.commands.workers import workers
@@ -84,6 +85,7 @@ def gui(session: CliSession) -> None:
 for _command in (
     train,
     submit,
+    sweep,
     play,
     watch,
     follow,
