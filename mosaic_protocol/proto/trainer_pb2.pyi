@@ -1098,17 +1098,15 @@ class TrialList(_message.Message):
 
     SWEEP_FIELD_NUMBER: _builtins.int
     TRIALS_FIELD_NUMBER: _builtins.int
+    trials: _builtins.bytes
+    """JSON array of gym_gui.services.sweeps.model.Trial, by number"""
     @_builtins.property
     def sweep(self) -> Global___Sweep: ...
-    @_builtins.property
-    def trials(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
-        """JSON of gym_gui.services.sweeps.model.Trial, by number"""
-
     def __init__(
         self,
         *,
         sweep: Global___Sweep | None = ...,
-        trials: _abc.Iterable[_builtins.bytes] | None = ...,
+        trials: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["sweep", b"sweep"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

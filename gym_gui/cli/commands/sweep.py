@@ -508,7 +508,7 @@ def _followed(client: TrainerClient, reference: str, *, as_json: bool) -> int:
 @click.pass_obj
 def list_(session: CliSession, as_json: bool) -> int:
     """List the sweeps, newest first."""
-    from gym_gui.services.sweeps.model import decode_sweep, decode_trials
+    from gym_gui.services.sweeps.model import decode_sweep, decode_trial
     from gym_gui.services.sweeps.report import trial_object
 
     with session.client() as client:
@@ -519,7 +519,7 @@ def list_(session: CliSession, as_json: bool) -> int:
             {
                 **_sweep_object(one),
                 "trials": dict(message.trials),
-                "best": trial_object(decode_trials([message.best])[0]) if message.best else None,
+                "best": trial_object(decode_trial(message.best)) if message.best else None,
             }
             for one, message in found
         ]
@@ -533,9 +533,9 @@ def list_(session: CliSession, as_json: bool) -> int:
 
 
 def _list_row(found: Sweep, message: pb.Sweep) -> list[str]:
-    from gym_gui.services.sweeps.model import decode_trials
+    from gym_gui.services.sweeps.model import decode_trial
 
-    best = decode_trials([message.best])[0].value if message.best else None
+    best = decode_trial(message.best).value if message.best else None
     counted = f"{sum(message.trials.values())} of {found.budget}"
     return [
         found.sweep_id[-6:],

@@ -21,9 +21,9 @@ FIRST_SEED = 100_001
 """Far from those that people give a sweep."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Contender:
-    """Settings that are measured on fresh seeds; ``trial`` None for the default ones."""
+    """Settings that are measured on fresh seeds; ``trial`` None for the default ones. Equal to itself alone."""
 
     label: str
     trial: Trial | None

@@ -1,13 +1,17 @@
-"""A sweep and its trials as the registry keeps them and the wire carries them. Immutable: decisions make new ones."""
+"""A sweep and its trials as the registry keeps them and the wire carries them. Immutable: decisions make new ones.
+
+Structs of msgspec, because ten thousand trials are to be listed at once, and they are read faster than dataclasses.
+Trials hold no cycles, so the garbage collector need not look at them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from gym_gui.services.sweeps.space import Dimension, Value
 
@@ -54,8 +58,7 @@ PRUNERS = ("none", "median", "asha")
 OBJECTIVES = ("iqm", "mean")
 
 
-@dataclass(frozen=True)
-class SweepSpec:
+class SweepSpec(msgspec.Struct, frozen=True):
     """What was asked for. ``config`` is the run config that every trial changes; the first of ``seeds`` is judged at
     the rungs, the others are added to trials that reached the end."""
 
@@ -63,7 +66,7 @@ class SweepSpec:
     space: dict[str, Dimension]
     metric: str
     trials: int
-    fixed: dict[str, Value] = field(default_factory=dict)
+    fixed: dict[str, Value] = {}
     """Settings that every trial has, and that the default settings do not have."""
     direction: Literal["maximize", "minimize"] = "maximize"
     parallel: int = 1
@@ -90,8 +93,7 @@ class SweepSpec:
         return 1.0 if self.direction == "maximize" else -1.0
 
 
-@dataclass(frozen=True)
-class SeedRun:
+class SeedRun(msgspec.Struct, frozen=True, gc=False):
     """What one seed of a trial went through. ``runs``: ids, oldest first; each goes on from the one before, unless that
     left no checkpoint."""
 
@@ -107,8 +109,7 @@ class SeedRun:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(msgspec.Struct, frozen=True, gc=False):
     number: int
     params: dict[str, Value]
     seeds: tuple[SeedRun, ...]
@@ -129,8 +130,7 @@ class Trial:
         return self.rungs[-1][0] if self.rungs else 0
 
 
-@dataclass(frozen=True)
-class Sweep:
+class Sweep(msgspec.Struct, frozen=True):
     sweep_id: str
     name: str
     spec: SweepSpec
@@ -144,7 +144,7 @@ class Sweep:
     """Why no more trials are asked for, before the budget is used up."""
     unimproved: int = 0
     """Trials that ended since the last one that was better than all before."""
-    trials: tuple[Trial, ...] = field(default=(), repr=False)
+    trials: tuple[Trial, ...] = ()
 
     @property
     def is_over(self) -> bool:
@@ -185,7 +185,7 @@ def _settings(config: Mapping[str, Any]) -> Mapping[str, Any]:
 _encode = msgspec.json.Encoder().encode
 _sweep_decoder = msgspec.json.Decoder(Sweep)
 _trial_decoder = msgspec.json.Decoder(Trial)
-_trials_decoder = msgspec.json.Decoder(list[Trial])
+_trials_decoder = msgspec.json.Decoder(tuple[Trial, ...])
 _spec_decoder = msgspec.json.Decoder(SweepSpec)
 
 
@@ -202,9 +202,13 @@ def encode_trial(trial: Trial) -> bytes:
     return _encode(trial)
 
 
-def decode_trials(documents: list[bytes]) -> tuple[Trial, ...]:
-    """Of many rows at once: one call of the decoder for all."""
-    return tuple(_trials_decoder.decode(b"[" + b",".join(documents) + b"]"))
+def decode_trial(document: bytes | str) -> Trial:
+    return _trial_decoder.decode(document)
+
+
+def decode_trials(array: bytes | str) -> tuple[Trial, ...]:
+    """Of a JSON array of trials."""
+    return _trials_decoder.decode(array)
 
 
 def encode_spec(spec: SweepSpec) -> bytes:

@@ -14,7 +14,7 @@ import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from mosaic_protocol.suggest import did_you_mean, shown
@@ -115,7 +115,7 @@ def read_space(text: str, name: str, flags: Sequence[Mapping[str, Any]] = ()) ->
             raise source.refuse(written, "is given twice")
         _require_known(source, written, setting, known)
         if isinstance(given, dict | list):
-            searched[setting] = _dimension(source, written, given)
+            searched[setting] = _as_taken(_dimension(source, written, given), known.get(setting, {}))
         else:
             fixed[setting] = _value(source, written, given)
         if setting in known:
@@ -201,39 +201,56 @@ def _range(source: _Source, key: str, given: Mapping[str, Any]) -> Dimension:
     return Dimension(kind, float(low), float(high), log, None if step is None else float(step))
 
 
+_WHOLE, _NUMBER, _SWITCH, _TEXT = "whole numbers", "numbers", "true or false", "text"
+_SPOKEN = {
+    _WHOLE: re.compile(r"\bint\b|whole number"),
+    _NUMBER: re.compile(r"\bfloat\b|\ba number"),
+    _SWITCH: re.compile(r"\bbool\b|true or false"),
+    _TEXT: re.compile(r"\bstr\b|\btext\b"),
+}
+"""How a worker may call the type of a setting: in Python's words or in those of a schema."""
+
+
+def _taken(flag: Mapping[str, Any]) -> list[str]:
+    """What a setting takes; nothing for a type that only the script understands."""
+    kind = str(flag.get("type", ""))
+    return [word for word, pattern in _SPOKEN.items() if pattern.search(kind)]
+
+
+def _as_taken(one: Dimension, flag: Mapping[str, Any]) -> Dimension:
+    """From 0 to 1 of a setting that takes any number are all numbers between them, not these two alone."""
+    taken = _taken(flag)
+    return replace(one, kind="float") if one.kind == "int" and _NUMBER in taken and _WHOLE not in taken else one
+
+
 def _require_fitting(
     source: _Source, key: str, flag: Mapping[str, Any], searched: Dimension | None, fixed: Value
 ) -> None:
     """A setting that takes whole numbers, a switch or one of some words gets such values only."""
-    kind = str(flag.get("type", ""))
-    allowed = flag.get("choices") or ()
+    taken = _taken(flag)
     if searched is not None and searched.kind != "choice":
-        if "int" in kind and "float" not in kind and searched.kind == "float":
+        if searched.kind == "float" and _WHOLE in taken and _NUMBER not in taken:
             raise source.refuse(key, "takes whole numbers: write low, high and step without a point")
-        if not any(word in kind for word in ("int", "float", "any")) and kind:
-            raise source.refuse(key, f"is a setting of type {kind}, which has no ranges: give a list of values")
+        if taken and not {_WHOLE, _NUMBER} & set(taken):
+            raise source.refuse(key, f"takes {' or '.join(taken)}, which has no ranges: give a list of values")
         return
+    allowed = flag.get("choices") or ()
     for value in searched.choices if searched is not None else (fixed,):
         if allowed and value not in allowed:
             raise source.refuse(key, f"does not take {shown(value)}{did_you_mean(str(value), map(str, allowed))}")
-        if not _fits(kind, value):
-            raise source.refuse(key, f"takes a value of type {kind}, not {shown(value)}")
+        if taken and not _kinds_of(value) & set(taken):
+            raise source.refuse(key, f"takes {' or '.join(taken)}, not {shown(value)}")
 
 
-def _fits(kind: str, value: Value) -> bool:
-    words = set(re.findall(r"[a-z]+", kind.lower()))
-    if not words & {"int", "float", "bool", "str"}:
-        return True  # a type that only the script understands
+def _kinds_of(value: Value) -> set[str]:
     match value:
         case bool():
-            return "bool" in words
+            return {_SWITCH}
         case int():
-            return bool(words & {"int", "float"})
+            return {_WHOLE, _NUMBER}
         case float():
-            return "float" in words
-        case str():
-            return "str" in words
-    return "none" in words
+            return {_NUMBER}
+    return {_TEXT}
 
 
 def grid_points(space: Mapping[str, Dimension]) -> int:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -322,10 +321,12 @@ class TrainerClient:
 
     def sweep(self, reference: str) -> Sweep:
         """A sweep with its trials."""
+        from msgspec.structs import replace
+
         from gym_gui.services.sweeps.model import decode_trials
 
         answer = self._patiently(self._stub.GetTrials, pb.SweepRef(sweep_id=reference))
-        return replace(_sweep(answer.sweep), trials=decode_trials(list(answer.trials)))
+        return replace(_sweep(answer.sweep), trials=decode_trials(answer.trials))
 
     def sweep_message(self, reference: str) -> pb.Sweep:
         """A sweep without its trials, as the daemon tells it."""

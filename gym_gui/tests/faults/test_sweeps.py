@@ -80,7 +80,7 @@ def test_a_daemon_that_is_killed_again_and_again_loses_no_trial_and_doubles_none
     spec = spec_of(notes, params={"pace": 0.01}, trials=5, pruner="asha", rungs=(10, 20))
     climbers.client.submit_sweep("killed", spec)
     for begun in (1, 3, 4):
-        wait_sweep(climbers, "killed", f"begin {begun} trials", lambda one, n=begun: len(one.trials) >= n)  # type: ignore[misc]
+        wait_sweep(climbers, "killed", f"begin {begun} trials", lambda one, n=begun: len(one.trials) >= n)
         climbers.kill()
         climbers.start()
     sweep = wait_sweep(climbers, "killed", "end", lambda one: one.is_over)
@@ -130,7 +130,7 @@ def test_a_pruned_trial_stops_while_it_runs_and_goes_on_from_its_checkpoint_when
             f"prune trial {number}",
             lambda one, n=number: (
                 len(one.trials) > n
-                and len(one.trials[n].seeds[0].runs) > 0  # type: ignore[misc]
+                and len(one.trials[n].seeds[0].runs) > 0
                 and one.trials[n].state is TrialState.PRUNED
             ),
         )

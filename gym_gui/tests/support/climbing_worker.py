@@ -85,7 +85,8 @@ def train(session, settings):
             with (notes / name).open("a") as file:
                 file.write(f"{step}\\n")
         crashed = notes / f"crashed-{params['crashes']}" if notes and params["crashes"] else None
-        if crashed and step >= params["crash_at"] and (not crashed.exists() or crashed.stat().st_size < params["crashes"]):
+        so_often = crashed.stat().st_size if crashed and crashed.exists() else 0
+        if crashed and step >= params["crash_at"] and so_often < params["crashes"]:
             with crashed.open("a") as file:
                 file.write("x")
             session.save_checkpoint(step, *state.capture())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gym_gui.services.run_request import LONGEST_STEM, fresh_name
 from gym_gui.services.sweeps.model import (
@@ -98,13 +99,14 @@ class SweepRows:
             raise UnknownRunError(f"several sweeps end with {reference[:60]!r}: give the name")
         return (named or found)[0]
 
-    def documents(self, sweep_id: str) -> list[bytes]:
-        """The trials of a sweep as they are stored, by number."""
-        sql = (
-            "SELECT CAST(document AS BLOB) FROM trials"
-            " WHERE sweep = (SELECT position FROM sweeps WHERE sweep_id = ?) ORDER BY number"
+    def documents(self, sweep_id: str) -> bytes:
+        """The trials of a sweep as they are stored, by number, as one JSON array. SQLite puts it together: ten thousand
+        rows need not go through Python one by one."""
+        trials = (
+            "SELECT document FROM trials WHERE sweep = (SELECT position FROM sweeps WHERE sweep_id = ?) ORDER BY number"
         )
-        return [row[0] for row in self._reader.rows(sql, (sweep_id,))]
+        array = "'[' || coalesce(group_concat(document, ','), '') || ']'"
+        return bytes(self._reader.rows(f"SELECT CAST({array} AS BLOB) FROM ({trials})", (sweep_id,))[0][0])
 
     def whole(self, sweep: Sweep) -> Sweep:
         """A sweep with its trials."""

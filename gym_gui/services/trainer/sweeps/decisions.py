@@ -8,8 +8,10 @@ twice without harm. So a daemon that died between storing and acting needs no me
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from gym_gui.services.sweeps.model import ACTIVE, OPEN, SeedPhase, SeedRun, Sweep, SweepState, Trial, TrialState
 from gym_gui.services.sweeps.space import Value
@@ -250,7 +252,7 @@ def _with_trial(sweep: Sweep, trial: Trial) -> Sweep:
 def _with_seed(sweep: Sweep, number: int, index: int, **changes: object) -> Sweep:
     trial = sweep.trials[number]
     seeds = list(trial.seeds)
-    seeds[index] = replace(seeds[index], **changes)  # type: ignore[arg-type]
+    seeds[index] = replace(seeds[index], **changes)
     return _with_trial(sweep, replace(trial, seeds=tuple(seeds)))
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gym_gui.services.sweeps.model import (
     ACTIVE,
@@ -95,6 +95,10 @@ class Story:
     @property
     def cancels(self) -> list[str]:
         return [one.run_id for one in dc.outstanding(self.sweep) if isinstance(one, dc.Cancel)]
+
+
+def array_of(sweep: Sweep) -> bytes:
+    return b"[" + b",".join(map(encode_trial, sweep.trials)) + b"]"
 
 
 def begun(**changes: Any) -> Story:
@@ -271,7 +275,7 @@ def test_a_grid_that_is_used_up_ends_the_sweep() -> None:
 
 def test_rows_hold_everything_that_is_decided_from() -> None:
     story = begun(trials=3, pruner="asha", rungs=(100,)).reaches(0, 100, 10.0).reaches(1, 100, 5.0)
-    trials = decode_trials([encode_trial(trial) for trial in story.sweep.trials])
+    trials = decode_trials(array_of(story.sweep))
     assert replace(decode_sweep(encode_sweep(story.sweep)), trials=trials) == story.sweep
 
 
@@ -329,7 +333,12 @@ def _running(story: Story) -> list[tuple[int, int]]:
 
 
 def _happens(story: Story, what: str, pick: int, value: float) -> None:
-    asked = {"pause": dc.PauseAsked(), "resume": dc.ResumeAsked(), "stop": dc.StopAsked(), "more": dc.ResumeAsked(1)}
+    asked: dict[str, dc.Event] = {
+        "pause": dc.PauseAsked(),
+        "resume": dc.ResumeAsked(),
+        "stop": dc.StopAsked(),
+        "more": dc.ResumeAsked(1),
+    }
     if what in asked:
         try:
             story.after(asked[what]).obeyed()
@@ -337,7 +346,7 @@ def _happens(story: Story, what: str, pick: int, value: float) -> None:
             pass
         return
     if what == "crash":  # of the daemon: all that is left is what was stored
-        trials = decode_trials([encode_trial(trial) for trial in story.sweep.trials])
+        trials = decode_trials(array_of(story.sweep))
         story.sweep = replace(decode_sweep(encode_sweep(story.sweep)), trials=trials)
         story.obeyed()
         return
