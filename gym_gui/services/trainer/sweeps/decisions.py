@@ -8,7 +8,7 @@ twice without harm. So a daemon that died between storing and acting needs no me
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -188,7 +188,10 @@ class Decision:
     sweep: Sweep
     changed: tuple[int, ...] = ()
     """Numbers of the trials that are not as they were."""
-    instructions: tuple[Instruction, ...] = field(default=())
+
+    @property
+    def instructions(self) -> tuple[Instruction, ...]:
+        return tuple(outstanding(self.sweep))
 
 
 # ---- deciding ----------------------------------------------------------------------------------------------------
@@ -201,7 +204,7 @@ def decide(sweep: Sweep, event: Event) -> Decision:
     changed = tuple(
         trial.number for trial in after.trials if trial.number >= len(before) or trial is not before[trial.number]
     )
-    return Decision(after, changed, tuple(outstanding(after)))
+    return Decision(after, changed)
 
 
 def _after(sweep: Sweep, event: Event) -> Sweep:

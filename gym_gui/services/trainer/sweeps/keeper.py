@@ -43,6 +43,7 @@ from gym_gui.services.trainer.errors import (
 )
 from gym_gui.services.trainer.execution.roster import WorkerRoster
 from gym_gui.services.trainer.rpc.presentation import run_message
+from gym_gui.services.trainer.runs.background import BackgroundWork
 from gym_gui.services.trainer.runs.orchestrator import TrainerOrchestrator
 from gym_gui.services.trainer.runs.run_record import RunRecord
 from gym_gui.services.trainer.sweeps import decisions as dc
@@ -72,16 +73,33 @@ class _Kept:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     poked: asyncio.Event = field(default_factory=asyncio.Event)
     study: SweepStudy | None = None
+    done: Sweep | None = None
+    """The sweep as it was when everything outstanding had been done: while it is the same nothing is."""
+    _live: tuple[Sweep | None, list[tuple[int, int]]] = (None, [])
+
+    def live(self) -> list[tuple[int, int]]:
+        """(trial, index of the seed) of every run that is not over. Looked for when the sweep changed: it may have
+        ten thousand trials, and is looked at five times a second."""
+        if self._live[0] is not self.sweep:
+            found = [
+                (trial.number, index)
+                for trial in self.sweep.trials
+                for index, seed in enumerate(trial.seeds)
+                if seed.phase is SeedPhase.RUNNING
+            ]
+            self._live = self.sweep, found
+        return self._live[1]
 
 
 class SweepKeeper:
-    """Belongs to the daemon's event loop. :meth:`open` after recovery; the orchestrator's end is its end."""
+    """Belongs to the daemon's event loop. :meth:`open` after recovery, :meth:`close` before the orchestrator's."""
 
     def __init__(self, orchestrator: TrainerOrchestrator, roster: WorkerRoster) -> None:
         self._orchestrator, self._roster = orchestrator, roster
         self._rows = orchestrator.registry.sweeps
         self._store = orchestrator.hub.store
         self._kept: dict[str, _Kept] = {}
+        self._work = BackgroundWork()
         self._searching = ThreadPoolExecutor(1, "sweeps")
         """Optuna's only thread: it is imported there, and proposals never hold up the loop."""
 
@@ -91,7 +109,8 @@ class SweepKeeper:
             self._keep(sweep)
 
     async def close(self) -> None:
-        """Wait for what the study is being asked, so that its journal has no half line."""
+        """Stop deciding; runs go on. Waits for what a study is being asked, so that its journal has no half line."""
+        await self._work.close()
         await asyncio.to_thread(self._searching.shutdown, cancel_futures=True)
 
     # ---- requests ------------------------------------------------------------------------------------------------
@@ -99,6 +118,9 @@ class SweepKeeper:
     async def submit(self, name: str, spec_json: str, request_id: str, *, name_is_default: bool) -> Sweep:
         """Accept a sweep: checked, durable. Raises :class:`RefusedError` with a sentence."""
         spec = await self._checked(name, spec_json)
+        return await self._work.to_the_end(self._accept(name, spec, request_id, name_is_default))
+
+    async def _accept(self, name: str, spec: SweepSpec, request_id: str, name_is_default: bool) -> Sweep:
         sweep = Sweep(str(ULID()), name, spec, created_at=time.time(), budget=spec.trials)
         stored = await asyncio.wrap_future(
             self._rows.insert(sweep, request_id or sweep.sweep_id, name_is_default=name_is_default)
@@ -128,6 +150,10 @@ class SweepKeeper:
         return await self._ask(reference, dc.ResumeAsked(added))
 
     async def _ask(self, reference: str, event: dc.Event) -> Sweep:
+        """To the end also when the client hangs up: what is stored and what is remembered must not differ."""
+        return await self._work.to_the_end(self._asked(reference, event))
+
+    async def _asked(self, reference: str, event: dc.Event) -> Sweep:
         found = self._rows.find(reference)
         kept = self._kept.get(found.sweep_id)
         if kept is None:  # it is over: only a decision that takes it up again changes it
@@ -163,7 +189,7 @@ class SweepKeeper:
 
     def _keep(self, sweep: Sweep) -> None:
         kept = self._kept[sweep.sweep_id] = _Kept(sweep)
-        self._orchestrator.spawn(self._tend(kept))
+        self._work.spawn(self._tend(kept))
 
     async def _tend(self, kept: _Kept) -> None:
         """Until the sweep is over. What goes wrong is logged and tried again: giving up would leave the sweep's runs to
@@ -201,10 +227,8 @@ class SweepKeeper:
     # ---- looking -------------------------------------------------------------------------------------------------
 
     async def _look(self, kept: _Kept) -> None:
-        for trial in kept.sweep.trials:
-            for index, seed in enumerate(trial.seeds):
-                if seed.phase is SeedPhase.RUNNING:
-                    await self._look_at(kept, trial, index)
+        for number, index in kept.live():
+            await self._look_at(kept, kept.sweep.trials[number], index)
 
     async def _look_at(self, kept: _Kept, trial: Trial, index: int) -> None:
         seed = trial.seeds[index]
@@ -264,8 +288,11 @@ class SweepKeeper:
     async def _act(self, kept: _Kept) -> bool:
         """Follow what is outstanding; True when something new may be outstanding now."""
         before = kept.sweep
-        for instruction in list(dc.outstanding(kept.sweep)):
+        if before is kept.done:
+            return False
+        for instruction in list(dc.outstanding(before)):
             await self._follow(kept, instruction)
+        kept.done = before
         return kept.sweep is not before
 
     async def _follow(self, kept: _Kept, instruction: dc.Instruction) -> None:
