@@ -216,7 +216,7 @@ def _space(file: str | None, described: Mapping[str, Any] | None) -> Space:
 
 def _spec(plan: RunPlan, space: Space, given: Mapping[str, Any], described: Mapping[str, Any] | None) -> SweepSpec:
     from gym_gui.services.sweeps.model import SweepSpec
-    from gym_gui.services.sweeps.space import grid_points
+    from gym_gui.services.sweeps.space import SpaceError, grid_points
 
     total = given["total_timesteps"] or _default_steps(described)
     config = dict(plan.config)
@@ -224,7 +224,10 @@ def _spec(plan: RunPlan, space: Space, given: Mapping[str, Any], described: Mapp
         config["metadata"]["worker"]["config"]["total_timesteps"] = total
     trials = given["trials"]
     if given["sampler"] == "grid":
-        trials = min(trials, grid_points(space.searched))
+        try:
+            trials = min(trials, grid_points(space.searched))
+        except SpaceError as error:
+            raise SpaceError(f"{given['space']}: {error}") from None
     return SweepSpec(
         config=config,
         space=space.searched,
@@ -293,13 +296,24 @@ def _check(session: CliSession, plan: RunPlan, spec: SweepSpec, given: Mapping[s
             with passing_notice("checking the settings…"):
                 told = check_with_worker(replace(plan, config=config), session.paths)
         except CliError as error:
-            if error.code != ExitCode.REFUSED:
-                raise
+            if error.code != ExitCode.REFUSED or str(error) == _refusal_of(plan, session):
+                raise  # it is not the file's fault
             sentence = f"{given['space']}: the {word} value of every setting makes no run: {error}"
             raise CliError(sentence, ExitCode.REFUSED) from error
     if plan.is_foreign and not given["dry_run"]:
         may_ask = not given["as_json"]
         require_consent(told, plan.worker_config, plan.manifest, session.paths, yes=given["yes"], may_ask=may_ask)
+
+
+def _refusal_of(plan: RunPlan, session: CliSession) -> str:
+    """What the worker has against a run with none of the searched settings; "" for nothing."""
+    from gym_gui.cli.preflight import check_with_worker
+
+    try:
+        check_with_worker(plan, session.paths)
+    except CliError as error:
+        return str(error)
+    return ""
 
 
 def _tell_plan(name: str, spec: SweepSpec, *, as_json: bool) -> int:

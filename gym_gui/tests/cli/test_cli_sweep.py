@@ -138,6 +138,7 @@ def test_what_is_wrong_is_told_in_one_sentence(mosaic: CommandLine, words: tuple
     ("options", "sentence"),
     [
         (("--rungs", "5"), "--rungs are for a pruner"),
+        (("--mode", "sideways"), "--mode is not one of the choices"),
         (("--pruner", "asha", "--rungs", "9,5"), "--rungs are steps in ascending order below 16"),
         (("--pruner", "asha", "--rungs", "16"), "--rungs are steps in ascending order below 16"),
         (("--trials", "0"), "--trials must be at least 1"),

@@ -168,6 +168,7 @@ def test_a_trial_that_crashes_goes_on_from_its_checkpoint_and_fails_when_it_cras
     assert (kind[1].state, len(kind[1].seeds[0].runs), kind[1].seeds[0].failures) == (TrialState.COMPLETE, 2, 1)
     assert (kind[9].state, len(kind[9].seeds[0].runs)) == (TrialState.FAILED, 2)
     assert "status 9" in kind[9].reason
+    assert kind[1].seeds[0].steps == STEPS, "the second run went on where the first had left a checkpoint"
 
 
 def test_paused_means_paused_stopped_means_stopped_and_both_go_on_where_they_were(

@@ -495,7 +495,7 @@ def _finished(sweep: Sweep) -> Sweep:
     if any(trial.state in OPEN or _is_active(trial) for trial in sweep.trials):
         return sweep
     if sweep.state is SweepState.STOPPING:
-        return replace(sweep, state=SweepState.STOPPED, reason="stopped; `mosaic sweep resume` goes on")
+        return replace(sweep, state=SweepState.STOPPED, reason="`mosaic sweep resume` goes on with it")
     if sweep.state is not SweepState.RUNNING:
         return sweep
     states = [trial.state for trial in sweep.trials]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,7 @@ from ulid import ULID
 from gym_gui.logging_config import log_constants as codes
 from gym_gui.logging_config.structured import log_bug, log_event
 from gym_gui.services.continuation import CannotContinueError, continued
+from gym_gui.services.run_labels import config_of
 from gym_gui.services.sweeps.model import (
     PRUNERS,
     SeedPhase,
@@ -270,15 +272,9 @@ class SweepKeeper:
         value = None
         if outcome is Outcome.COMPLETED:
             value = await self._read(readings.value_at, self._store, kept.sweep.spec, seed.runs)
-        begun = self._last_step(run.labels.parent) if run.labels.parent else 0
+        begun = _begun_at(run)
         seconds = run.active.total(time.monotonic(), boot_id())
         return dc.RunEnded(number, index, outcome, run.reason, value, max(0, run.last_step - begun), seconds)
-
-    def _last_step(self, run_id: str) -> int:
-        try:
-            return self._orchestrator.current(run_id).last_step
-        except UnknownRunError:
-            return 0
 
     async def _read(self, query: Callable[..., T], *arguments: Any) -> T:
         return await self._orchestrator.hub.read(query, *arguments)
@@ -390,6 +386,13 @@ class SweepKeeper:
         except UnknownRunError:
             return
         await self._apply(kept, dc.HoldChanged(number, index, held))
+
+
+def _begun_at(run: RunRecord) -> int:
+    """The step of the checkpoint that a run goes on from, which the name of that ends with; 0 without one."""
+    parent = config_of(run.config_json).get("metadata", {}).get("parent") or {}
+    found = re.search(r"(\d+)$", str(parent.get("checkpoint", "")))
+    return int(found[1]) if found else 0
 
 
 def _opened_study(file: Path, sweep: Sweep) -> SweepStudy:
