@@ -492,7 +492,9 @@ def _survivor(sweep: Sweep) -> Trial | None:
 
 
 def _finished(sweep: Sweep) -> Sweep:
-    if any(trial.state in OPEN or _is_active(trial) for trial in sweep.trials):
+    """A sweep is over when nothing is left to do for it, telling the study included: of one that is over nobody asks
+    what is outstanding."""
+    if any(trial.state in OPEN or _is_active(trial) or _is_untold(trial) for trial in sweep.trials):
         return sweep
     if sweep.state is SweepState.STOPPING:
         return replace(sweep, state=SweepState.STOPPED, reason="`mosaic sweep resume` goes on with it")
@@ -508,6 +510,11 @@ def _finished(sweep: Sweep) -> Sweep:
     return sweep
 
 
+def _is_untold(trial: Trial) -> bool:
+    """Whether the study has to hear of it; one that the sweep's stop interrupted may go on."""
+    return trial.state not in OPEN and not trial.told and trial.state is not TrialState.STOPPED
+
+
 def _is_active(trial: Trial) -> bool:
     return any(seed.phase in ACTIVE for seed in trial.seeds)
 
@@ -515,7 +522,7 @@ def _is_active(trial: Trial) -> bool:
 def outstanding(sweep: Sweep) -> Iterator[Instruction]:
     """Everything that is to be done for a sweep as it stands."""
     for trial in sweep.trials:
-        if trial.state not in OPEN and not trial.told and trial.state is not TrialState.STOPPED:
+        if _is_untold(trial):
             yield Tell(trial.number)
         for index, seed in enumerate(trial.seeds):
             yield from _for_seed(sweep, trial, index, seed)
