@@ -93,7 +93,7 @@ class SweepSpec(msgspec.Struct, frozen=True):
         return 1.0 if self.direction == "maximize" else -1.0
 
 
-class SeedRun(msgspec.Struct, frozen=True, gc=False):
+class SeedRun(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What one seed of a trial went through. ``runs``: ids, oldest first; each goes on from the one before, unless that
     left no checkpoint."""
 
@@ -109,7 +109,7 @@ class SeedRun(msgspec.Struct, frozen=True, gc=False):
     seconds: float = 0.0
 
 
-class Trial(msgspec.Struct, frozen=True, gc=False):
+class Trial(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     number: int
     params: dict[str, Value]
     seeds: tuple[SeedRun, ...]
