@@ -48,6 +48,15 @@ class Dimension:
     step: float | None = None
     choices: tuple[Value, ...] = ()
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether it can be searched; a file is told more exactly what is wrong."""
+        if self.kind == "choice":
+            return 0 < len(self.choices) <= MOST_CHOICES
+        finite = all(map(math.isfinite, (self.low, self.high, self.step or 0.0)))
+        fits = self.step is None or (0 < self.step <= self.high - self.low and not self.log)
+        return finite and self.low < self.high and (self.low > 0 or not self.log) and fits
+
     def grid(self) -> list[Value]:
         """Every value. Raises :class:`SpaceError` for a range that has no step."""
         if self.kind == "choice":

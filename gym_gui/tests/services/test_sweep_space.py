@@ -102,6 +102,22 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         read_space(text, "s.toml", FLAGS)
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Dimension("choice"),
+        Dimension("float", 1.0, 1.0),
+        Dimension("float", 0.0, 1.0, log=True),
+        Dimension("float", 0.0, float("inf")),
+        Dimension("int", 1, 5, step=0.0),
+        Dimension("int", 1, 5, step=9),
+    ],
+)
+def test_what_a_program_sends_is_judged_too(bad: Dimension) -> None:
+    assert not bad.is_sound
+    assert Dimension("int", 1, 5, step=2).is_sound
+
+
 def test_a_grid_counts_every_combination_and_needs_steps() -> None:
     space = {"a": Dimension("int", 1, 5, step=2), "b": Dimension("float", 0.0, 1.0, step=0.25)}
     points = [grid_point(space, place) for place in range(grid_points(space))]

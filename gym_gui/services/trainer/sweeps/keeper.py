@@ -27,7 +27,6 @@ from gym_gui.logging_config.structured import log_bug, log_event
 from gym_gui.services.continuation import CannotContinueError, continued
 from gym_gui.services.run_labels import config_of
 from gym_gui.services.sweeps.model import (
-    PRUNERS,
     SeedPhase,
     Sweep,
     SweepSpec,
@@ -50,7 +49,7 @@ from gym_gui.services.trainer.runs.orchestrator import TrainerOrchestrator
 from gym_gui.services.trainer.runs.run_record import RunRecord
 from gym_gui.services.trainer.sweeps import decisions as dc
 from gym_gui.services.trainer.sweeps import readings
-from gym_gui.services.trainer.sweeps.study import ExhaustedError, SweepStudy, missing_for
+from gym_gui.services.trainer.sweeps.study import ExhaustedError, SweepStudy, missing_for, opened_study
 from gym_gui.services.trainer.validation.train_config import validate_train_run_config
 from mosaic_protocol.process_identity import boot_id
 from mosaic_protocol.run_config import RunConfigError
@@ -61,6 +60,7 @@ T = TypeVar("T")
 
 MOST_TRIALS = 100_000
 MOST_SEEDS = 1000
+MOST_RUNGS = 1000
 _LOOK_SECONDS = 0.2
 """Between two looks at live runs: what a pruned trial trains beyond its rung."""
 _AGAIN_SECONDS = 5.0
@@ -316,13 +316,17 @@ class SweepKeeper:
             params = await self._search(study.ask, kept.sweep)
         except ExhaustedError as error:
             await self._apply(kept, dc.NothingLeft(str(error)))
+        except (ValueError, TypeError, KeyError, ArithmeticError) as error:  # of Optuna: asked again it fails again
+            log_bug(error)
+            sentence = f"the sampler failed ({type(error).__name__}: {error}): the daemon's log tells more"
+            await self._apply(kept, dc.NothingLeft(sentence))
         else:
             await self._apply(kept, dc.Asked(params))
 
     async def _study(self, kept: _Kept) -> SweepStudy:
         if kept.study is None:
             file = self.study_file(kept.sweep)
-            kept.study = await self._search(_opened_study, file, kept.sweep)
+            kept.study = await self._search(opened_study, file, kept.sweep)
         return kept.study
 
     def study_file(self, sweep: Sweep) -> Path:
@@ -395,12 +399,6 @@ def _begun_at(run: RunRecord) -> int:
     return int(found[1]) if found else 0
 
 
-def _opened_study(file: Path, sweep: Sweep) -> SweepStudy:
-    study = SweepStudy(file, sweep)
-    study.reconcile(sweep)
-    return study
-
-
 def _request_id(sweep: Sweep, number: int, index: int) -> str:
     seed = sweep.trials[number].seeds[index]
     return f"sweep-{sweep.sweep_id}-{number}-{index}-{len(seed.runs)}"
@@ -417,12 +415,29 @@ async def _first_of(seconds: float, *events: asyncio.Event) -> None:
 
 def _why_refused(spec: SweepSpec) -> str:
     """What of a spec cannot be; the command line has said it before with better words."""
+    return _wrong_space(spec) or _wrong_number(spec) or _wrong_rungs(spec) or missing_for(spec.sampler)
+
+
+def _wrong_space(spec: SweepSpec) -> str:
     if not spec.space or len(spec.space) > MOST_DIMENSIONS:
         return f"a sweep searches 1 to {MOST_DIMENSIONS} settings"
+    for name, dimension in spec.space.items():
+        if not dimension.is_sound:
+            return f"{name[:60]} has no values to search, or a range that cannot be"
+    if spec.sampler == "grid":
+        try:
+            grid_points(spec.space)
+        except SpaceError as error:
+            return str(error)
+    return ""
+
+
+def _wrong_number(spec: SweepSpec) -> str:
     limits: Mapping[str, tuple[int, int, int]] = {
         "trials": (spec.trials, 1, MOST_TRIALS),
         "parallel": (spec.parallel, 1, 1000),
         "seeds": (len(spec.seeds), 1, MOST_SEEDS),
+        "rungs": (len(spec.rungs), 0, MOST_RUNGS),
         "last": (spec.last, 1, 1_000_000),
         "retries": (spec.retries, 0, 100),
         "patience": (spec.patience, 0, MOST_TRIALS),
@@ -431,17 +446,12 @@ def _why_refused(spec: SweepSpec) -> str:
     for name, (value, least, most) in limits.items():
         if not least <= value <= most:
             return f"{name} must be between {least} and {most:,}, got {value:,}"
-    if len(set(spec.seeds)) < len(spec.seeds):
-        return "a seed is named twice"
+    return "a seed is named twice" if len(set(spec.seeds)) < len(spec.seeds) else ""
+
+
+def _wrong_rungs(spec: SweepSpec) -> str:
     if list(spec.rungs) != sorted(set(spec.rungs)) or any(step < 1 for step in spec.rungs):
         return "rungs are steps in ascending order, from 1 on"
     if spec.pruner != "none" and not spec.rungs:
-        return f"the pruner {spec.pruner} needs rungs: choose from {', '.join(PRUNERS)}"
-    if sentence := missing_for(spec.sampler):
-        return sentence
-    if spec.sampler == "grid":
-        try:
-            grid_points(spec.space)
-        except SpaceError as error:
-            return str(error)
+        return f"the pruner {spec.pruner} needs rungs"
     return ""

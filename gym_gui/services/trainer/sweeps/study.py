@@ -10,6 +10,7 @@ Belongs to one thread, which is not the event loop's: a proposal may take a fift
 from __future__ import annotations
 
 import random
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -91,15 +92,19 @@ class SweepStudy:
         self._study.tell(entry.number, trial.value if state is State.COMPLETE else None, state, skip_if_finished=True)
 
     def reconcile(self, sweep: Sweep) -> None:
-        """Add what the study lacks of the rows: its file may be gone, or cut. Ends are told as usual."""
+        """Add what the study lacks of the rows: its file may be gone, or cut. Ends that it has heard of before are in
+        it again; those that it has not are told as usual."""
         known = {entry.user_attrs.get(_ROW) for entry in self._entries()}
         for trial in sweep.trials:
-            if trial.number not in known:
-                unnumbered = self._unnumbered()
-                if unnumbered is not None and _plain(unnumbered.params) == trial.params:
-                    self._number(unnumbered, trial.number)
-                else:
-                    self._add(trial.number, trial.params)
+            if trial.number in known:
+                continue
+            unnumbered = self._unnumbered()
+            if unnumbered is not None and _plain(unnumbered.params) == trial.params:
+                self._number(unnumbered, trial.number)
+            elif not trial.told:
+                self._add(trial.number, trial.params)
+            if trial.told:
+                self.tell(trial)
 
     # ---- entries -------------------------------------------------------------------------------------------------
 
@@ -167,6 +172,18 @@ class SweepStudy:
                 return CmaEsSampler(seed=seed, warn_independent_sampling=False)
             # A proposal for one slot counts what runs in the others as bad, so that it does not repeat them.
             return TPESampler(seed=seed, multivariate=True, constant_liar=True)
+
+
+def opened_study(file: Path, sweep: Sweep) -> SweepStudy:
+    """The study of a sweep, in line with its rows. A file that cannot be read is kept aside, and the study is written
+    again from the rows. Raises OSError."""
+    try:
+        study = SweepStudy(file, sweep)
+    except (ValueError, KeyError, TypeError, AttributeError, AssertionError):
+        file.replace(file.with_suffix(f".damaged-{time.time_ns()}"))
+        study = SweepStudy(file, sweep)
+    study.reconcile(sweep)
+    return study
 
 
 def _distribution(one: Dimension) -> BaseDistribution:

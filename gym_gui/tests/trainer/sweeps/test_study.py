@@ -14,7 +14,7 @@ from gym_gui.services.sweeps.foreign_studies import ForeignTrial, read_studies
 from gym_gui.services.sweeps.model import SAMPLERS, SeedRun, Sweep, SweepSpec, Trial, TrialState
 from gym_gui.services.sweeps.space import Dimension
 from gym_gui.services.trainer.sweeps import study as study_module
-from gym_gui.services.trainer.sweeps.study import ExhaustedError, SweepStudy, missing_for
+from gym_gui.services.trainer.sweeps.study import ExhaustedError, SweepStudy, missing_for, opened_study
 
 SPACE = {
     "lr": Dimension("float", 1e-5, 1e-1, log=True),
@@ -33,7 +33,7 @@ def asked(study: SweepStudy, sweep: Sweep, value: float | None = None) -> Sweep:
     """The sweep with one more trial; complete where it has a value, which the study is told."""
     trial = Trial(len(sweep.trials), study.ask(sweep), (SeedRun(1),))
     if value is not None:
-        trial = replace(trial, state=TrialState.COMPLETE, value=value)
+        trial = replace(trial, state=TrialState.COMPLETE, value=value, told=True)
         study.tell(trial)
     return replace(sweep, trials=(*sweep.trials, trial))
 
@@ -92,15 +92,27 @@ def test_a_study_that_is_gone_is_written_again_from_the_rows(tmp_path: Path) -> 
     for value in (1.0, 2.0, None):
         sweep = asked(study, sweep, value)
     file.unlink()
-    again = SweepStudy(file, sweep)
-    again.reconcile(sweep)
-    for trial in sweep.trials[:2]:
-        again.tell(trial)
+    SweepStudy(file, sweep).reconcile(sweep)
     assert [(one.state, one.params) for one in entries(file)] == [
         ("complete", sweep.trials[0].params),
         ("complete", sweep.trials[1].params),
         ("running", sweep.trials[2].params),
     ]
+
+
+def test_a_study_that_cannot_be_read_is_kept_aside_and_written_again(tmp_path: Path) -> None:
+    sweep, file = sweep_of(), tmp_path / "study.journal"
+    study = SweepStudy(file, sweep)
+    for value in (1.0, 2.0):
+        sweep = asked(study, sweep, value)
+    lines = file.read_bytes().splitlines(keepends=True)
+    spoilt = b"".join([*lines[:3], b"no journal\n", *lines[4:]])
+    file.write_bytes(spoilt)
+    opened_study(file, sweep)
+    known = [(one.params, one.values) for one in entries(file)]
+    assert known == [(trial.params, (trial.value,)) for trial in sweep.trials]
+    (aside,) = tmp_path.glob("study.damaged-*")
+    assert aside.read_bytes() == spoilt
 
 
 def test_ends_are_told_once_and_a_promoted_trial_once_more(tmp_path: Path) -> None:
