@@ -64,7 +64,7 @@ class _StartCommand(ScriptCommand):
 @click.group(cls=_SweepGroup, invoke_without_command=True)
 @click.pass_context
 def sweep(ctx: click.Context) -> None:
-    """Search settings with many runs, and stop the poor ones early.
+    """Search settings with many runs.
 
     `mosaic sweep ppo --env-id CartPole-v1 --space sweep.toml` starts a sweep. The daemon owns it: it goes on when this
     command ends, and after a crash.
@@ -612,9 +612,9 @@ def pause(session: CliSession, sweep: str, as_json: bool) -> int:
 @json_option
 @click.pass_obj
 def resume(session: CliSession, sweep: str, budget: str | None, as_json: bool) -> int:
-    """Let a sweep go on that was paused or stopped, or give it more trials.
+    """Let a sweep go on, also with more trials.
 
-    Trials that a stop interrupted go on from their checkpoints. A sweep that is over needs --budget.
+    It was paused or stopped. Trials that a stop interrupted go on from their checkpoints. A sweep that is over needs --budget.
     """
     more, percent = _more(budget)
     with session.client() as client:
@@ -694,9 +694,9 @@ def report(session: CliSession, sweep: str, as_json: bool) -> int:
 @json_option
 @click.pass_obj
 def best(session: CliSession, sweep: str, count: int, seeds: int, first_seed: int, no_wait: bool, as_json: bool) -> int:
-    """Run the best K settings and the default ones on fresh seeds, and compare.
+    """Measure the best settings on fresh seeds.
 
-    The value that a trial won with is the highest of many; on seeds that the sweep never saw it is an honest one. The
+    The best K are run beside the default ones, and compared. The value that a trial won with is the highest of many; on seeds that the sweep never saw it is an honest one. The
     same command given again starts nothing twice.
     """
     from gym_gui.services.sweeps import fresh_seeds
