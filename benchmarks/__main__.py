@@ -47,6 +47,7 @@ NAMES = (
     "live_stage",
     "watched_training",
     "bdi_agents",
+    "sweeps",
 )
 RESULTS = Path(__file__).with_name("RESULTS.md")
 KEPT = Path(__file__).with_name("results")

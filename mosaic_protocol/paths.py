@@ -107,6 +107,11 @@ class MosaicPaths:
         return self.trainer / "runs"
 
     @property
+    def sweeps(self) -> Path:
+        """A folder for each sweep, with Optuna's journal in it."""
+        return self.trainer / "sweeps"
+
+    @property
     def trash(self) -> Path:
         return self.trainer / "trash"
 
@@ -179,6 +184,10 @@ class MosaicPaths:
 
     def run(self, run_id: str) -> RunPaths:
         return RunPaths(self.runs / checked_run_id(run_id))
+
+    def sweep_study(self, sweep_id: str) -> Path:
+        """What the samplers of a sweep know, as a journal of Optuna's."""
+        return self.sweeps / checked_run_id(sweep_id) / "study.journal"
 
     def imported_policy(self, name: str) -> RunPaths:
         """An imported policy, laid out like a run."""

@@ -48,6 +48,7 @@ EXTRAS = {
         "video",
         "datasets",
         "parquet",
+        "cmaes",
         "spade-bdi",
         "gui",
         "docs",

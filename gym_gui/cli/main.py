@@ -35,6 +35,7 @@ from gym_gui.cli.commands.replay import replay
 from gym_gui.cli.commands.script_help import flags
 from gym_gui.cli.commands.steps import episodes, steps
 from gym_gui.cli.commands.submit import submit
+from gym_gui.cli.commands.sweep import sweep
 from gym_gui.cli.commands.tell import tell
 from gym_gui.cli.commands.tensorboard import tensorboard
 from gym_gui.cli.commands.train import train
@@ -87,6 +88,7 @@ def gui(session: CliSession) -> None:
 for _command in (
     train,
     submit,
+    sweep,
     play,
     watch,
     follow,

@@ -40,6 +40,9 @@ LOG_RUN_SWEPT = LogConstant("LOG507", logging.WARNING, "processes left behind by
 LOG_RUN_DELETED = LogConstant("LOG508", logging.INFO, "run deleted")
 LOG_RUN_WAITS = LogConstant("LOG509", logging.WARNING, "worker cannot be started yet; trying again")
 LOG_RUN_CANNOT_CLOSE = LogConstant("LOG510", logging.WARNING, "run cannot be closed yet; trying again")
+LOG_SWEEP_ACCEPTED = LogConstant("LOG511", logging.INFO, "sweep accepted")
+LOG_SWEEP_ENDED = LogConstant("LOG512", logging.INFO, "sweep ended")
+LOG_SWEEP_WAITS = LogConstant("LOG513", logging.WARNING, "sweep cannot go on yet; trying again")
 
 LOG_STORE_FULL = LogConstant("LOG601", logging.ERROR, "no disk space; trying again")
 LOG_STORE_DAMAGED_KEPT = LogConstant("LOG602", logging.ERROR, "damaged database kept aside")

@@ -953,6 +953,197 @@ class LivePicture(_message.Message):
 Global___LivePicture: _TypeAlias = LivePicture  # noqa: Y015
 
 @_typing.final
+class SubmitSweepRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    SPEC_JSON_FIELD_NUMBER: _builtins.int
+    CLIENT_REQUEST_ID_FIELD_NUMBER: _builtins.int
+    NAME_IS_DEFAULT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    spec_json: _builtins.str
+    """gym_gui.services.sweeps.model.SweepSpec"""
+    client_request_id: _builtins.str
+    name_is_default: _builtins.bool
+    """nobody chose it: where a sweep has it already, this one gets a number behind it"""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        spec_json: _builtins.str = ...,
+        client_request_id: _builtins.str = ...,
+        name_is_default: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_request_id", b"client_request_id", "name", b"name", "name_is_default", b"name_is_default", "spec_json", b"spec_json"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SubmitSweepRequest: _TypeAlias = SubmitSweepRequest  # noqa: Y015
+
+@_typing.final
+class SweepRef(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SWEEP_ID_FIELD_NUMBER: _builtins.int
+    sweep_id: _builtins.str
+    """the id, a unique end of it, or the name"""
+    def __init__(
+        self,
+        *,
+        sweep_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sweep_id", b"sweep_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SweepRef: _TypeAlias = SweepRef  # noqa: Y015
+
+@_typing.final
+class ResumeSweepRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SWEEP_ID_FIELD_NUMBER: _builtins.int
+    MORE_TRIALS_FIELD_NUMBER: _builtins.int
+    MORE_PERCENT_FIELD_NUMBER: _builtins.int
+    sweep_id: _builtins.str
+    more_trials: _builtins.int
+    more_percent: _builtins.int
+    """of the trials there may be now"""
+    def __init__(
+        self,
+        *,
+        sweep_id: _builtins.str = ...,
+        more_trials: _builtins.int = ...,
+        more_percent: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["more_percent", b"more_percent", "more_trials", b"more_trials", "sweep_id", b"sweep_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumeSweepRequest: _TypeAlias = ResumeSweepRequest  # noqa: Y015
+
+@_typing.final
+class Sweep(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class TrialsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    DOCUMENT_FIELD_NUMBER: _builtins.int
+    TRIALS_FIELD_NUMBER: _builtins.int
+    STUDY_FILE_FIELD_NUMBER: _builtins.int
+    BEST_FIELD_NUMBER: _builtins.int
+    document: _builtins.bytes
+    """JSON of gym_gui.services.sweeps.model.Sweep, without its trials"""
+    study_file: _builtins.str
+    """Optuna's journal of it, for readers"""
+    best: _builtins.bytes
+    """JSON of the best trial that is complete; empty while there is none"""
+    @_builtins.property
+    def trials(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """how many there are, by state"""
+
+    def __init__(
+        self,
+        *,
+        document: _builtins.bytes = ...,
+        trials: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        study_file: _builtins.str = ...,
+        best: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["best", b"best", "document", b"document", "study_file", b"study_file", "trials", b"trials"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Sweep: _TypeAlias = Sweep  # noqa: Y015
+
+@_typing.final
+class ListSweepsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSweepsRequest: _TypeAlias = ListSweepsRequest  # noqa: Y015
+
+@_typing.final
+class ListSweepsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SWEEPS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def sweeps(self) -> _containers.RepeatedCompositeFieldContainer[Global___Sweep]:
+        """newest first"""
+
+    def __init__(
+        self,
+        *,
+        sweeps: _abc.Iterable[Global___Sweep] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sweeps", b"sweeps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSweepsResponse: _TypeAlias = ListSweepsResponse  # noqa: Y015
+
+@_typing.final
+class TrialList(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SWEEP_FIELD_NUMBER: _builtins.int
+    TRIALS_FIELD_NUMBER: _builtins.int
+    trials: _builtins.bytes
+    """JSON array of gym_gui.services.sweeps.model.Trial, by number"""
+    @_builtins.property
+    def sweep(self) -> Global___Sweep: ...
+    def __init__(
+        self,
+        *,
+        sweep: Global___Sweep | None = ...,
+        trials: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["sweep", b"sweep"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sweep", b"sweep", "trials", b"trials"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TrialList: _TypeAlias = TrialList  # noqa: Y015
+
+@_typing.final
 class ListWorkersRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -134,6 +134,41 @@ class TrainerServiceStub:
                 request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.LiveInput.SerializeToString,
                 response_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.LiveOutput.FromString,
                 _registered_method=True)
+        self.SubmitSweep = channel.unary_unary(
+                '/mosaic.trainer.v1.TrainerService/SubmitSweep',
+                request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.SubmitSweepRequest.SerializeToString,
+                response_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.Sweep.FromString,
+                _registered_method=True)
+        self.ListSweeps = channel.unary_unary(
+                '/mosaic.trainer.v1.TrainerService/ListSweeps',
+                request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.ListSweepsRequest.SerializeToString,
+                response_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.ListSweepsResponse.FromString,
+                _registered_method=True)
+        self.GetSweep = channel.unary_unary(
+                '/mosaic.trainer.v1.TrainerService/GetSweep',
+                request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.SweepRef.SerializeToString,
+                response_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.Sweep.FromString,
+                _registered_method=True)
+        self.GetTrials = channel.unary_unary(
+                '/mosaic.trainer.v1.TrainerService/GetTrials',
+                request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.SweepRef.SerializeToString,
+                response_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.TrialList.FromString,
+                _registered_method=True)
+        self.PauseSweep = channel.unary_unary(
+                '/mosaic.trainer.v1.TrainerService/PauseSweep',
+                request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.SweepRef.SerializeToString,
+                response_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.Sweep.FromString,
+                _registered_method=True)
+        self.ResumeSweep = channel.unary_unary(
+                '/mosaic.trainer.v1.TrainerService/ResumeSweep',
+                request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.ResumeSweepRequest.SerializeToString,
+                response_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.Sweep.FromString,
+                _registered_method=True)
+        self.StopSweep = channel.unary_unary(
+                '/mosaic.trainer.v1.TrainerService/StopSweep',
+                request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.SweepRef.SerializeToString,
+                response_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.Sweep.FromString,
+                _registered_method=True)
         self.ListWorkers = channel.unary_unary(
                 '/mosaic.trainer.v1.TrainerService/ListWorkers',
                 request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.ListWorkersRequest.SerializeToString,
@@ -321,6 +356,51 @@ class TrainerServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SubmitSweep(self, request, context):
+        """Answers after the sweep is durable. The same client_request_id returns the same sweep.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListSweeps(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetSweep(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetTrials(self, request, context):
+        """A sweep with all its trials.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PauseSweep(self, request, context):
+        """Begins nothing new and holds the runs; lets them go on, after the end with more trials; ends the runs.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeSweep(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StopSweep(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListWorkers(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -490,6 +570,41 @@ def add_TrainerServiceServicer_to_server(servicer, server):
                     servicer.LiveSession,
                     request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.LiveInput.FromString,
                     response_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.LiveOutput.SerializeToString,
+            ),
+            'SubmitSweep': grpc.unary_unary_rpc_method_handler(
+                    servicer.SubmitSweep,
+                    request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.SubmitSweepRequest.FromString,
+                    response_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.Sweep.SerializeToString,
+            ),
+            'ListSweeps': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSweeps,
+                    request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.ListSweepsRequest.FromString,
+                    response_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.ListSweepsResponse.SerializeToString,
+            ),
+            'GetSweep': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetSweep,
+                    request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.SweepRef.FromString,
+                    response_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.Sweep.SerializeToString,
+            ),
+            'GetTrials': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTrials,
+                    request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.SweepRef.FromString,
+                    response_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.TrialList.SerializeToString,
+            ),
+            'PauseSweep': grpc.unary_unary_rpc_method_handler(
+                    servicer.PauseSweep,
+                    request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.SweepRef.FromString,
+                    response_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.Sweep.SerializeToString,
+            ),
+            'ResumeSweep': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeSweep,
+                    request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.ResumeSweepRequest.FromString,
+                    response_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.Sweep.SerializeToString,
+            ),
+            'StopSweep': grpc.unary_unary_rpc_method_handler(
+                    servicer.StopSweep,
+                    request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.SweepRef.FromString,
+                    response_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.Sweep.SerializeToString,
             ),
             'ListWorkers': grpc.unary_unary_rpc_method_handler(
                     servicer.ListWorkers,
@@ -1082,6 +1197,195 @@ class TrainerService:
             '/mosaic.trainer.v1.TrainerService/LiveSession',
             mosaic__protocol_dot_proto_dot_trainer__pb2.LiveInput.SerializeToString,
             mosaic__protocol_dot_proto_dot_trainer__pb2.LiveOutput.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SubmitSweep(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mosaic.trainer.v1.TrainerService/SubmitSweep',
+            mosaic__protocol_dot_proto_dot_trainer__pb2.SubmitSweepRequest.SerializeToString,
+            mosaic__protocol_dot_proto_dot_trainer__pb2.Sweep.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSweeps(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mosaic.trainer.v1.TrainerService/ListSweeps',
+            mosaic__protocol_dot_proto_dot_trainer__pb2.ListSweepsRequest.SerializeToString,
+            mosaic__protocol_dot_proto_dot_trainer__pb2.ListSweepsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetSweep(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mosaic.trainer.v1.TrainerService/GetSweep',
+            mosaic__protocol_dot_proto_dot_trainer__pb2.SweepRef.SerializeToString,
+            mosaic__protocol_dot_proto_dot_trainer__pb2.Sweep.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTrials(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mosaic.trainer.v1.TrainerService/GetTrials',
+            mosaic__protocol_dot_proto_dot_trainer__pb2.SweepRef.SerializeToString,
+            mosaic__protocol_dot_proto_dot_trainer__pb2.TrialList.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PauseSweep(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mosaic.trainer.v1.TrainerService/PauseSweep',
+            mosaic__protocol_dot_proto_dot_trainer__pb2.SweepRef.SerializeToString,
+            mosaic__protocol_dot_proto_dot_trainer__pb2.Sweep.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeSweep(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mosaic.trainer.v1.TrainerService/ResumeSweep',
+            mosaic__protocol_dot_proto_dot_trainer__pb2.ResumeSweepRequest.SerializeToString,
+            mosaic__protocol_dot_proto_dot_trainer__pb2.Sweep.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StopSweep(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mosaic.trainer.v1.TrainerService/StopSweep',
+            mosaic__protocol_dot_proto_dot_trainer__pb2.SweepRef.SerializeToString,
+            mosaic__protocol_dot_proto_dot_trainer__pb2.Sweep.FromString,
             options,
             channel_credentials,
             insecure,

@@ -67,6 +67,16 @@ class TrainerServiceStub:
     """The live channel of a session, for those who do not reach its socket and its pictures: docs/reference/live-channel.md.
     The first message names the run. The call ends without an error when the session does.
     """
+    SubmitSweep: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.SubmitSweepRequest, _trainer_pb2.Sweep]
+    """Answers after the sweep is durable. The same client_request_id returns the same sweep."""
+    ListSweeps: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListSweepsRequest, _trainer_pb2.ListSweepsResponse]
+    GetSweep: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.SweepRef, _trainer_pb2.Sweep]
+    GetTrials: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.SweepRef, _trainer_pb2.TrialList]
+    """A sweep with all its trials."""
+    PauseSweep: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.SweepRef, _trainer_pb2.Sweep]
+    """Begins nothing new and holds the runs; lets them go on, after the end with more trials; ends the runs."""
+    ResumeSweep: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ResumeSweepRequest, _trainer_pb2.Sweep]
+    StopSweep: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.SweepRef, _trainer_pb2.Sweep]
     ListWorkers: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListWorkersRequest, _trainer_pb2.ListWorkersResponse]
     GetHealth: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.HealthRequest, _trainer_pb2.Health]
     Shutdown: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ShutdownRequest, _trainer_pb2.ShutdownResponse]
@@ -124,6 +134,16 @@ class TrainerServiceAsyncStub(TrainerServiceStub):
     """The live channel of a session, for those who do not reach its socket and its pictures: docs/reference/live-channel.md.
     The first message names the run. The call ends without an error when the session does.
     """
+    SubmitSweep: _aio.UnaryUnaryMultiCallable[_trainer_pb2.SubmitSweepRequest, _trainer_pb2.Sweep]  # type: ignore[assignment]
+    """Answers after the sweep is durable. The same client_request_id returns the same sweep."""
+    ListSweeps: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListSweepsRequest, _trainer_pb2.ListSweepsResponse]  # type: ignore[assignment]
+    GetSweep: _aio.UnaryUnaryMultiCallable[_trainer_pb2.SweepRef, _trainer_pb2.Sweep]  # type: ignore[assignment]
+    GetTrials: _aio.UnaryUnaryMultiCallable[_trainer_pb2.SweepRef, _trainer_pb2.TrialList]  # type: ignore[assignment]
+    """A sweep with all its trials."""
+    PauseSweep: _aio.UnaryUnaryMultiCallable[_trainer_pb2.SweepRef, _trainer_pb2.Sweep]  # type: ignore[assignment]
+    """Begins nothing new and holds the runs; lets them go on, after the end with more trials; ends the runs."""
+    ResumeSweep: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ResumeSweepRequest, _trainer_pb2.Sweep]  # type: ignore[assignment]
+    StopSweep: _aio.UnaryUnaryMultiCallable[_trainer_pb2.SweepRef, _trainer_pb2.Sweep]  # type: ignore[assignment]
     ListWorkers: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListWorkersRequest, _trainer_pb2.ListWorkersResponse]  # type: ignore[assignment]
     GetHealth: _aio.UnaryUnaryMultiCallable[_trainer_pb2.HealthRequest, _trainer_pb2.Health]  # type: ignore[assignment]
     Shutdown: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ShutdownRequest, _trainer_pb2.ShutdownResponse]  # type: ignore[assignment]
@@ -298,6 +318,58 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         """The live channel of a session, for those who do not reach its socket and its pictures: docs/reference/live-channel.md.
         The first message names the run. The call ends without an error when the session does.
         """
+
+    @_abc_1.abstractmethod
+    def SubmitSweep(
+        self,
+        request: _trainer_pb2.SubmitSweepRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.Sweep, _abc.Awaitable[_trainer_pb2.Sweep]]:
+        """Answers after the sweep is durable. The same client_request_id returns the same sweep."""
+
+    @_abc_1.abstractmethod
+    def ListSweeps(
+        self,
+        request: _trainer_pb2.ListSweepsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.ListSweepsResponse, _abc.Awaitable[_trainer_pb2.ListSweepsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def GetSweep(
+        self,
+        request: _trainer_pb2.SweepRef,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.Sweep, _abc.Awaitable[_trainer_pb2.Sweep]]: ...
+
+    @_abc_1.abstractmethod
+    def GetTrials(
+        self,
+        request: _trainer_pb2.SweepRef,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.TrialList, _abc.Awaitable[_trainer_pb2.TrialList]]:
+        """A sweep with all its trials."""
+
+    @_abc_1.abstractmethod
+    def PauseSweep(
+        self,
+        request: _trainer_pb2.SweepRef,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.Sweep, _abc.Awaitable[_trainer_pb2.Sweep]]:
+        """Begins nothing new and holds the runs; lets them go on, after the end with more trials; ends the runs."""
+
+    @_abc_1.abstractmethod
+    def ResumeSweep(
+        self,
+        request: _trainer_pb2.ResumeSweepRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.Sweep, _abc.Awaitable[_trainer_pb2.Sweep]]: ...
+
+    @_abc_1.abstractmethod
+    def StopSweep(
+        self,
+        request: _trainer_pb2.SweepRef,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.Sweep, _abc.Awaitable[_trainer_pb2.Sweep]]: ...
 
     @_abc_1.abstractmethod
     def ListWorkers(

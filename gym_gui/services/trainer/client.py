@@ -31,6 +31,7 @@ from mosaic_protocol.proto.trainer_pb2_grpc import TrainerServiceStub
 from mosaic_protocol.steps.chunk import OpenedChunk
 
 if TYPE_CHECKING:
+    from gym_gui.services.sweeps.model import Sweep, SweepSpec
     from mosaic_protocol.live.client import LiveClient
 
 T = TypeVar("T")
@@ -316,6 +317,48 @@ class TrainerClient:
 
         return LiveClient(DaemonTransport(reference, opened, on_close))
 
+    # ---- sweeps --------------------------------------------------------------------------------------------------
+
+    def submit_sweep(self, name: str, spec: SweepSpec, request_id: str = "", *, name_is_default: bool = False) -> Sweep:
+        """Submit a sweep. Safe to retry, like :meth:`submit`."""
+        from gym_gui.services.sweeps.model import encode_spec
+
+        request = pb.SubmitSweepRequest(
+            name=name,
+            spec_json=_bounded(encode_spec(spec).decode()),
+            client_request_id=request_id or str(ULID()),
+            name_is_default=name_is_default,
+        )
+        return _sweep(self._patiently(self._stub.SubmitSweep, request))
+
+    def sweeps(self) -> list[pb.Sweep]:
+        """Newest first."""
+        return list(self._patiently(self._stub.ListSweeps, pb.ListSweepsRequest()).sweeps)
+
+    def sweep(self, reference: str) -> Sweep:
+        """A sweep with its trials."""
+        from msgspec.structs import replace
+
+        from gym_gui.services.sweeps.model import decode_trials
+
+        answer = self._patiently(self._stub.GetTrials, pb.SweepRef(sweep_id=reference))
+        return replace(_sweep(answer.sweep), trials=decode_trials(answer.trials))
+
+    def sweep_message(self, reference: str) -> pb.Sweep:
+        """A sweep without its trials, as the daemon tells it."""
+        return self._patiently(self._stub.GetSweep, pb.SweepRef(sweep_id=reference))
+
+    def pause_sweep(self, reference: str) -> Sweep:
+        return _sweep(self._patiently(self._stub.PauseSweep, pb.SweepRef(sweep_id=reference)))
+
+    def resume_sweep(self, reference: str, *, more: int = 0, percent: int = 0) -> Sweep:
+        """Let a sweep go on; one that is over needs more trials. Not repeated: each call adds them."""
+        request = pb.ResumeSweepRequest(sweep_id=reference, more_trials=more, more_percent=percent)
+        return _sweep(self._once(self._stub.ResumeSweep, request))
+
+    def stop_sweep(self, reference: str) -> Sweep:
+        return _sweep(self._patiently(self._stub.StopSweep, pb.SweepRef(sweep_id=reference)))
+
     # ---- the daemon ----------------------------------------------------------------------------------------------
 
     def workers(self) -> pb.ListWorkersResponse:
@@ -408,6 +451,12 @@ class CancellableStream(Generic[T]):
         except ClientError:
             if not self._cancelled:
                 raise
+
+
+def _sweep(message: pb.Sweep) -> Sweep:
+    from gym_gui.services.sweeps.model import decode_sweep
+
+    return decode_sweep(message.document)
 
 
 def _bounded(config: str) -> str:

@@ -38,6 +38,7 @@ from gym_gui.services.trainer.settings import TrainerSettings
 from gym_gui.services.trainer.stop_note import leave_stop_note, take_stop_note_away
 from gym_gui.services.trainer.storage.keep_aside import opened_or_kept_aside
 from gym_gui.services.trainer.storage.run_registry import RunRegistry
+from gym_gui.services.trainer.sweeps.keeper import SweepKeeper
 from gym_gui.services.trainer.telemetry.conversion import StoreConversion
 from gym_gui.services.trainer.telemetry.hub import TelemetryHub
 from gym_gui.services.trainer.telemetry.step_store import StepStore
@@ -108,12 +109,15 @@ class TrainerDaemon:
         deletion = RunDeletion(self._paths, storage.registry, (storage.store, storage.steps))
         stack.push_async_callback(deletion.close)
         health = HealthReporter(orchestrator, door)
-        service = TrainerService(orchestrator, roster, deletion, health, self._shutdown)
+        sweeps = SweepKeeper(orchestrator, roster)
+        stack.push_async_callback(sweeps.close)
+        service = TrainerService(orchestrator, roster, deletion, health, sweeps, self._shutdown)
         door.bind()
         await Recovery(orchestrator).run()
         await door.open()
         lock.describe(target=door.target)
         orchestrator.open()
+        sweeps.open()
         orchestrator.spawn(Timekeeper(orchestrator).run())
         orchestrator.spawn(Housekeeping(orchestrator, deletion).run())
         orchestrator.spawn(UnreadJournals(orchestrator, deletion).run())

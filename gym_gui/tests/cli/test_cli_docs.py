@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 
 import click
@@ -63,3 +64,20 @@ def test_every_exit_code_is_documented(code: ExitCode) -> None:
 def test_every_field_of_a_run_is_documented() -> None:
     table = REFERENCE.partition("## The run object")[2].partition("\n## ")[0]
     assert [name for name in run_object(pb.Run()) if f"`{name}`" not in table] == []
+
+
+def test_the_commands_of_the_page_about_sweeps_are_understood() -> None:
+    page = (PROJECT / "docs" / "how-to" / "sweep.md").read_text()
+    lines = [line for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) for line in block.splitlines()]
+    assert len(lines) >= 8
+    for line in lines:
+        words = shlex.split(line)[1:]
+        context = mosaic.make_context("mosaic", words, resilient_parsing=True)
+        group = COMMANDS["mosaic sweep"]
+        assert isinstance(group, click.Group)
+        _, command, rest = group.resolve_command(context, words[1:])
+        assert command is not None
+        taken = command.make_context(command.name, rest if command.name != "start" else words[1:])
+        assert "script_flags" not in taken.params or not taken.params["script_flags"], (
+            f"an option of {line!r} is unknown"
+        )

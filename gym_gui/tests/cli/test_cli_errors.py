@@ -196,7 +196,7 @@ def test_a_reader_that_leaves_early_gets_no_complaint(mosaic: CommandLine) -> No
     assert (process.wait(60), complaint) == (ExitCode.PIPE_CLOSED, b"")
 
 
-@pytest.mark.parametrize("group", [(), ("daemon",), ("bundles",), ("checkpoints",)])
+@pytest.mark.parametrize("group", [(), ("daemon",), ("bundles",), ("checkpoints",), ("sweep",)])
 def test_help_fits_eighty_columns_and_cuts_no_sentence(mosaic: CommandLine, group: tuple[str, ...]) -> None:
     mosaic.environment["COLUMNS"] = "80"
     _, *lines = mosaic(*group, "--help").out.splitlines()

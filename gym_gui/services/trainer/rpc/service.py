@@ -9,6 +9,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import TypeVar
 
+from gym_gui.services.sweeps.model import Sweep, encode_sweep
 from gym_gui.services.trainer.errors import AuthenticationError, RefusedError
 from gym_gui.services.trainer.execution.roster import WorkerRoster
 from gym_gui.services.trainer.live.relay import LiveRelay
@@ -21,6 +22,7 @@ from gym_gui.services.trainer.runs.orchestrator import TrainerOrchestrator
 from gym_gui.services.trainer.runs.run_record import RunRecord
 from gym_gui.services.trainer.runs.run_search import NarrowedWatch, RunSearch, understood
 from gym_gui.services.trainer.storage.run_query import Query
+from gym_gui.services.trainer.sweeps.keeper import SweepKeeper
 from gym_gui.services.trainer.telemetry.batches import Batch
 from gym_gui.services.trainer.telemetry.credits import CreditGate, Watches
 from gym_gui.services.trainer.telemetry.hub import LivePage
@@ -53,9 +55,10 @@ class TrainerService(TrainerServiceServicer):
         roster: WorkerRoster,
         deletion: RunDeletion,
         health: HealthReporter,
+        sweeps: SweepKeeper,
         shutdown: asyncio.Event,
     ) -> None:
-        self._orchestrator, self._roster = orchestrator, roster
+        self._orchestrator, self._roster, self._sweeps = orchestrator, roster, sweeps
         self._deletion, self._health, self._shutdown = deletion, health, shutdown
         self._registry, self._hub = orchestrator.registry, orchestrator.hub
         self._reads, self._looks, self._pace = SharedReads(), SharedLooks(), Pace()
@@ -362,6 +365,53 @@ class TrainerService(TrainerServiceServicer):
         async with aclosing(self._live.serve(run, folder, first, inputs)) as outputs:
             async for output in outputs:
                 yield output
+
+    # ---- sweeps --------------------------------------------------------------------------------------------------
+
+    def _sweep_message(self, sweep: Sweep) -> pb.Sweep:
+        rows = self._registry.sweeps
+        return pb.Sweep(
+            document=encode_sweep(sweep),
+            trials=rows.counts(sweep.sweep_id),
+            study_file=str(self._sweeps.study_file(sweep)),
+            best=rows.best(sweep),
+        )
+
+    @guarded_unary
+    async def SubmitSweep(self, request: pb.SubmitSweepRequest, context: Context) -> pb.Sweep:
+        if len(request.client_request_id) > _LONGEST_REQUEST_ID:
+            raise RefusedError(f"client_request_id is longer than {_LONGEST_REQUEST_ID} characters: a ULID has 26")
+        sweep = await self._sweeps.submit(
+            request.name, request.spec_json, request.client_request_id, name_is_default=request.name_is_default
+        )
+        return self._sweep_message(sweep)
+
+    @guarded_unary
+    async def ListSweeps(self, request: pb.ListSweepsRequest, context: Context) -> pb.ListSweepsResponse:
+        return pb.ListSweepsResponse(sweeps=[self._sweep_message(sweep) for sweep in self._registry.sweeps.all()])
+
+    @guarded_unary
+    async def GetSweep(self, request: pb.SweepRef, context: Context) -> pb.Sweep:
+        return self._sweep_message(self._registry.sweeps.find(request.sweep_id))
+
+    @guarded_unary
+    async def GetTrials(self, request: pb.SweepRef, context: Context) -> pb.TrialList:
+        sweep = self._registry.sweeps.find(request.sweep_id)
+        documents = await asyncio.to_thread(self._registry.sweeps.documents, sweep.sweep_id)
+        return pb.TrialList(sweep=self._sweep_message(sweep), trials=documents)
+
+    @guarded_unary
+    async def PauseSweep(self, request: pb.SweepRef, context: Context) -> pb.Sweep:
+        return self._sweep_message(await self._sweeps.pause(request.sweep_id))
+
+    @guarded_unary
+    async def ResumeSweep(self, request: pb.ResumeSweepRequest, context: Context) -> pb.Sweep:
+        more, percent = request.more_trials, request.more_percent
+        return self._sweep_message(await self._sweeps.resume(request.sweep_id, more, percent))
+
+    @guarded_unary
+    async def StopSweep(self, request: pb.SweepRef, context: Context) -> pb.Sweep:
+        return self._sweep_message(await self._sweeps.stop(request.sweep_id))
 
     @guarded_unary
     async def ListWorkers(self, request: pb.ListWorkersRequest, context: Context) -> pb.ListWorkersResponse:

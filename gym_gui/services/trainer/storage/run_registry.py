@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,9 +28,11 @@ from gym_gui.services.trainer.errors import RefusedError, UnknownRunError
 from gym_gui.services.trainer.runs.lifecycle import Transition
 from gym_gui.services.trainer.runs.run_queue import Reservation
 from gym_gui.services.trainer.runs.run_record import RunRecord
+from gym_gui.services.trainer.storage import sweep_rows
 from gym_gui.services.trainer.storage.group_commit import GroupCommitter, Migration
 from gym_gui.services.trainer.storage.read_connection import ReadConnection
 from gym_gui.services.trainer.storage.run_query import Query
+from gym_gui.services.trainer.storage.sweep_rows import SweepRows
 from mosaic_protocol.states import TERMINAL_STATES
 
 
@@ -87,7 +90,7 @@ def _run_index(connection: sqlite3.Connection) -> None:
         _write_index(connection, position, _decoded(document), new=True)
 
 
-MIGRATIONS: list[Migration] = [_first_schema, _count_quickly, _locators, _run_index]
+MIGRATIONS: list[Migration] = [_first_schema, _count_quickly, _locators, _run_index, sweep_rows.create_tables]
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,11 @@ class RunRegistry:
         for reader in (self._reader, self._scanner):  # first: the last one to close folds the log into the file
             reader.close()
         self._writer.close()
+
+    @cached_property
+    def sweeps(self) -> SweepRows:
+        """Sweeps and their trials, in the same file."""
+        return SweepRows(self._writer, self._reader)
 
     @property
     def path(self) -> Path:
@@ -200,6 +208,11 @@ class RunRegistry:
         if not rows:
             raise UnknownRunError(f"no run has the id {run_id[:60]!r}: `mosaic runs` lists them")
         return _decode(rows[0])
+
+    def accepted(self, request_id: str) -> str:
+        """The id of the run that was accepted for a request; "" when none was."""
+        rows = self._reader.rows("SELECT run_id FROM requests WHERE client_request_id = ?", (request_id,))
+        return str(rows[0][0]) if rows else ""
 
     def find(self, reference: str) -> RunRecord:
         """The run a person means: an id, the beginning or end of one, or a name."""
