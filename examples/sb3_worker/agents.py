@@ -7,6 +7,7 @@ from typing import Any
 
 import stable_baselines3
 from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.logger import Logger
 
 from mosaic_worker.state.checkpoints import describe_space
 from mosaic_worker.state.training_state import TrainingState
@@ -20,7 +21,9 @@ _REPLAY = ("observations", "next_observations", "actions", "rewards", "dones", "
 def make_model(algo: str, env_id: str, seed: int, params: Mapping[str, Any]) -> BaseAlgorithm:
     """``sb3_ppo`` → PPO, and so on. Raises UsageError for an environment that cannot be made."""
     kind: type[BaseAlgorithm] = getattr(stable_baselines3, algo.removeprefix("sb3_").upper())
-    return kind("MlpPolicy", make_env(env_id), seed=seed, device="cpu", **params)
+    model = kind("MlpPolicy", make_env(env_id), seed=seed, device="cpu", **params)
+    model.set_logger(Logger(None, []))  # its own leaves a folder of each run in the temporary directory
+    return model
 
 
 def training_state(model: BaseAlgorithm) -> TrainingState:

@@ -84,8 +84,10 @@ class EmbeddedServer:
             with in_memory(pair.key) as key, in_memory(pair.certificate) as certificate:
                 command = [sys.executable, "-P", str(MAIN), str(answering)]
                 self._process = ServerProcess("embedded", command, folder, inherit=(key, certificate, answering))
-                # It imports what this process can import, from the same places.
-                self._process.start({"PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
+                # It imports what this process can import, from the same places, and pyjabber makes a folder for uploads
+                # that nobody can make and removes it never: here it goes with the run.
+                places = os.pathsep.join(filter(None, sys.path))
+                self._process.start({"PYTHONPATH": places, "TMPDIR": str(folder)})
                 order = {"host": self.host, "port": self.port, "domain": self.domain}
                 answer = self._ask({**order, "key": key, "certificate": certificate})
         finally:

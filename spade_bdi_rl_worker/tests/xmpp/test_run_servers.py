@@ -69,11 +69,13 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MOSAIC_RUN_ID", RUN_ID)
         patch.setenv("MOSAIC_XMPP_PASSWORD", "of another server")
-        run_dir = tmp_path_factory.mktemp("run")
+        run_dir, elsewhere = tmp_path_factory.mktemp("run"), tmp_path_factory.mktemp("elsewhere")
+        patch.setenv("TMPDIR", str(elsewhere))
         with started(request.param, run_dir) as server:
             server.run_dir = run_dir
             yield server
         assert is_gone(server.pid)
+        assert not list(elsewhere.iterdir()), "whatever it leaves is in the folder of its run"
 
 
 async def refused_login(account: Account, server: XmppServer) -> str:
