@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from PyQt6.QtCore import Qt
-from PyQt6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QShowEvent
+from PyQt6.QtGui import QGuiApplication, QShowEvent
 from PyQt6.QtWidgets import (
-    QAbstractItemView,
     QCheckBox,
     QHBoxLayout,
     QHeaderView,
     QPushButton,
     QSizePolicy,
-    QTreeWidget,
-    QTreeWidgetItem,
     QVBoxLayout,
     QWidget,
 )
 
 from gym_gui.services.run_diff import SECTIONS, RunDiff, as_table, diff_of
 from gym_gui.ui.context import Cockpit
+from gym_gui.ui.widgets.copyable_tree import CopyableTree
 from gym_gui.ui.widgets.elided_label import ElidedLabel
 from gym_gui.ui.widgets.snackbar import Notice
 from mosaic_protocol.proto import trainer_pb2 as pb
@@ -38,7 +36,7 @@ class RunDifferences(QWidget):
         self._is_reading = self._is_stale = False
         self._drawn: object = None
         self.diff: RunDiff | None = None
-        self.list = _Differences(self._copy)
+        self.list = CopyableTree(self._copy)
         self.list.setAccessibleName(self.tr("What differs between the selected runs"))
         self.note = ElidedLabel()
         self.note.setProperty("role", "muted")
@@ -120,16 +118,7 @@ class RunDifferences(QWidget):
             members = [(name, texts) for of, name, texts in rows if of == section]
             if not members:
                 continue
-            head = QTreeWidgetItem([titles[section]])
-            head.setFlags(Qt.ItemFlag.ItemIsEnabled)
-            self.list.addTopLevelItem(head)
-            head.setFirstColumnSpanned(True)
-            for name, texts in members:
-                item = QTreeWidgetItem([name, *texts])
-                for column, text in enumerate([name, *texts]):
-                    item.setToolTip(column, text)
-                head.addChild(item)
-        self.list.expandAll()
+            self.list.add_section(titles[section], [[name, *texts] for name, texts in members])
         self._size_columns(len(labels))
 
     def _size_columns(self, runs: int) -> None:
@@ -162,32 +151,10 @@ class RunDifferences(QWidget):
         clipboard = QGuiApplication.clipboard()
         if self.diff is None or clipboard is None:
             return
-        chosen = [item for item in self.list.selectedItems() if item.parent() is not None]
-        if chosen:
-            width = self.list.columnCount()
-            lines = ["\t".join(item.text(column) for column in range(width)) for item in chosen]
-            clipboard.setText("\n".join(lines) + "\n")
+        if chosen := self.list.chosen_lines:
+            clipboard.setText("\n".join(chosen) + "\n")
         else:
             clipboard.setText(as_table(self.diff, everything=self.everything.isChecked()))
         count = len(chosen) or len(self.diff.shown(everything=self.everything.isChecked()))
         lines_text = self.tr("1 line") if count == 1 else self.tr("{count} lines").format(count=count)
         self._cockpit.notify(Notice(self.tr("Copied {lines}").format(lines=lines_text)))
-
-
-class _Differences(QTreeWidget):
-    """Ctrl+C copies."""
-
-    def __init__(self, copy: Callable[[], None]) -> None:
-        super().__init__()
-        self._copy = copy
-        self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setAlternatingRowColors(True)
-        self.setIndentation(12)
-        self.setTextElideMode(Qt.TextElideMode.ElideMiddle)  # paths differ at their end
-
-    def keyPressEvent(self, event: QKeyEvent | None) -> None:
-        if event is not None and event.matches(QKeySequence.StandardKey.Copy):
-            self._copy()
-            return
-        super().keyPressEvent(event)

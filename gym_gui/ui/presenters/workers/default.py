@@ -13,6 +13,7 @@ from gym_gui.ui.context import Cockpit
 from gym_gui.ui.forms.schema_form import SchemaTrainForm
 from gym_gui.ui.forms.train_form import TrainForm
 from gym_gui.ui.panels.analytics_tabs import AnalyticsTab, AnalyticsTabManager
+from gym_gui.ui.panels.overview_tab import OverviewTab
 from gym_gui.ui.play.steps_tab import StepsTab, has_steps
 from gym_gui.ui.presenters.workers.tab_spec import StageView, TabSpec
 from gym_gui.ui.widgets.live_lane import LiveLanePanel
@@ -59,7 +60,9 @@ class WorkerPresenter:
             found += [tab for tab in self.bootstrap_analytics_tabs() if tab.name not in {one.name for one in found}]
         if not live:
             found.append(TabSpec("steps", "Steps", StepsTab, "live", applies=has_steps))
-        return found
+        overview = TabSpec("overview", "Overview", OverviewTab, "analytics")
+        # In front stands what costs nothing to look at; of a run that streams that is its steps.
+        return [*found, overview] if live else [overview, *found]
 
     def stage_view(self, run: pb.Run) -> StageView | None:
         """What the stage can show of a run that goes on, instead of its curves; None where there is nothing better."""

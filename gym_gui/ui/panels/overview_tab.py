@@ -1,0 +1,160 @@
+"""The Overview tab: everything that is known of one run, with what was changed first, to be searched and copied."""
+
+from __future__ import annotations
+
+from PyQt6.QtCore import Qt, QUrl
+from PyQt6.QtGui import QDesktopServices, QGuiApplication, QShowEvent
+from PyQt6.QtWidgets import QHBoxLayout, QHeaderView, QLineEdit, QPushButton, QTreeWidgetItem, QVBoxLayout, QWidget
+
+from gym_gui.services.run_overview import SECTIONS, Fact, SectionName, found_in, overview_of
+from gym_gui.ui.context import Cockpit
+from gym_gui.ui.widgets.copyable_tree import CopyableTree
+from gym_gui.ui.widgets.snackbar import Notice
+
+_FOLDED: tuple[SectionName, ...] = ("defaults", "environment")
+"""Sections of many lines that few look for."""
+_NAME_WIDTH = 150
+_FACT = Qt.ItemDataRole.UserRole
+
+
+class OverviewTab(QWidget):
+    """Reads beside the GUI, and only while it can be seen. Return or a double click on a run goes there, on a folder
+    opens it."""
+
+    def __init__(self, cockpit: Cockpit, run_id: str) -> None:
+        super().__init__()
+        self._cockpit, self.run_id = cockpit, run_id
+        self._is_reading = self._is_stale = False
+        self._folded = set(_FOLDED)
+        self._drawn: object = None
+        self.facts: list[Fact] = []
+        self.search = QLineEdit()
+        self.search.setPlaceholderText(self.tr("Find a setting or a fact"))
+        self.search.setAccessibleName(self.search.placeholderText())
+        self.search.setClearButtonEnabled(True)
+        self.search.textChanged.connect(lambda _: self._draw())
+        self.copy = QPushButton(self.tr("Copy"))
+        self.copy.setToolTip(self.tr("Put the lines on the clipboard, as spreadsheets take them (Ctrl+C)"))
+        self.copy.clicked.connect(self._copy)
+        self.list = CopyableTree(self._copy)
+        self.list.setAccessibleName(self.tr("What is known of the run"))
+        self.list.setColumnCount(2)
+        self.list.setHeaderHidden(True)
+        self.list.itemActivated.connect(lambda item, _: self._go(item))
+        self.list.itemCollapsed.connect(lambda item: self._note_folded(item, folded=True))
+        self.list.itemExpanded.connect(lambda item: self._note_folded(item, folded=False))
+        header = self.list.header()
+        assert header is not None
+        header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
+        header.resizeSection(0, _NAME_WIDTH)
+        head = QHBoxLayout()
+        head.addWidget(self.search, 1)
+        head.addWidget(self.copy)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(10, 10, 10, 10)
+        layout.addLayout(head)
+        layout.addWidget(self.list, 1)
+        cockpit.runs.changed.connect(self._runs_changed)
+
+    def close_tab(self) -> None:
+        self._cockpit.runs.changed.disconnect(self._runs_changed)
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def showEvent(self, event: QShowEvent | None) -> None:
+        super().showEvent(event)
+        self._read_if_seen()
+
+    def _runs_changed(self, run_ids: list[str]) -> None:
+        """News of the run itself, or of one that goes on from it."""
+        runs = [self._cockpit.runs.get(run_id) for run_id in run_ids]
+        if self.run_id in run_ids or any(run is not None and run.parent == self.run_id for run in runs):
+            self._read_if_seen()
+
+    def _read_if_seen(self) -> None:
+        """One reading at a time; news that came meanwhile is read after it."""
+        run = self._cockpit.runs.get(self.run_id)
+        if run is None or not self.isVisible():
+            return
+        if self._is_reading:
+            self._is_stale = True
+            return
+        self._is_reading, self._is_stale, others = True, False, list(self._cockpit.runs)
+        self._cockpit.bridge.in_background(lambda: overview_of(run, others), self._take, self._failed, owner=self)
+
+    def _take(self, facts: list[Fact]) -> None:
+        self._is_reading, self.facts = False, facts
+        self._draw()
+        if self._is_stale:
+            self._read_if_seen()
+
+    def _failed(self, sentence: str) -> None:
+        self._is_reading = False
+        self._cockpit.notify(Notice(sentence, "error"))
+
+    # ---- showing -------------------------------------------------------------------------------------------------
+
+    def _draw(self) -> None:
+        """Only when a word of it is another one: the place of somebody who reads is kept."""
+        shown = found_in(self.facts, self.search.text())
+        if shown == self._drawn:
+            return
+        self._drawn = shown
+        titles = self._titles()
+        self.list.blockSignals(True)
+        self.list.clear()
+        for section in SECTIONS:
+            members = [fact for fact in shown if fact.section == section]
+            if not members:
+                continue
+            lines = [[fact.name, fact.text] for fact in members]
+            for item, fact in zip(self.list.add_section(titles[section], lines), members, strict=True):
+                item.setData(0, _FACT, fact)
+            head = self.list.topLevelItem(self.list.topLevelItemCount() - 1)
+            assert head is not None
+            head.setData(0, _FACT, section)
+            if section in _FOLDED:
+                head.setText(0, f"{titles[section]} · {len(members)}")
+            head.setExpanded(section not in self._folded or bool(self.search.text()))
+        self.list.blockSignals(False)
+
+    def _titles(self) -> dict[SectionName, str]:
+        tr = self.tr
+        return {
+            "results": tr("Results"),
+            "changed": tr("Settings that were given"),
+            "defaults": tr("Settings as the script has them"),
+            "run": tr("Run"),
+            "lineage": tr("Lineage"),
+            "files": tr("Files"),
+            "code": tr("Code"),
+            "environment": tr("Environment and packages"),
+        }
+
+    def _note_folded(self, item: QTreeWidgetItem, *, folded: bool) -> None:
+        """What a person folds stays so while news come; a search unfolds all of it for as long as it lasts."""
+        section = item.data(0, _FACT)
+        if isinstance(section, str) and not self.search.text():
+            (self._folded.add if folded else self._folded.discard)(section)  # type: ignore[arg-type]
+
+    # ---- acting --------------------------------------------------------------------------------------------------
+
+    def _go(self, item: QTreeWidgetItem) -> None:
+        fact = item.data(0, _FACT)
+        if not isinstance(fact, Fact):
+            return
+        if fact.run_id and self._cockpit.runs.get(fact.run_id) is not None:
+            self._cockpit.selection.select([fact.run_id])
+        elif fact.path and not QDesktopServices.openUrl(QUrl.fromLocalFile(fact.path)):
+            self._cockpit.notify(Notice(self.tr("{path} cannot be opened here").format(path=fact.path), "warning"))
+
+    def _copy(self) -> None:
+        """The selected lines, or all that are shown."""
+        clipboard = QGuiApplication.clipboard()
+        if clipboard is None:
+            return
+        shown = found_in(self.facts, self.search.text())
+        lines = self.list.chosen_lines or [f"{fact.name}\t{fact.text}" for fact in shown]
+        clipboard.setText("\n".join(lines) + "\n")
+        told = self.tr("1 line") if len(lines) == 1 else self.tr("{count} lines").format(count=len(lines))
+        self._cockpit.notify(Notice(self.tr("Copied {lines}").format(lines=told)))
