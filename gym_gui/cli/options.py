@@ -145,3 +145,26 @@ class PlainGroup(click.Group):
 def help_when_alone(ctx: click.Context) -> None:
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
+
+
+def run_filters(function: F) -> F:
+    """Which runs: ``states``, ``outcomes``, ``search`` and ``where``."""
+    options = (
+        click.option(
+            "--state", "states", type=STATE, multiple=True, help="Only runs that are queued, training, playing, over…"
+        ),
+        click.option("--outcome", "outcomes", type=OUTCOME, multiple=True, help="Only runs that completed, failed…"),
+        click.option(
+            "--search", metavar="TEXT", default="", help="Only runs with this in name, id, algorithm or environment."
+        ),
+        click.option(
+            "--where",
+            metavar="EXPR",
+            default="",
+            help="Only runs that match: 'algo=ppo env=CartPole* lr<1e-3 tag=paper return>400'.",
+            shell_complete=candidates.filter_terms,
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function

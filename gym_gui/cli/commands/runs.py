@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gym_gui.cli import candidates, run_view
 from gym_gui.cli import format as fmt
+from gym_gui.cli import run_view
 from gym_gui.cli.errors import CliError, ExitCode
-from gym_gui.cli.options import OUTCOME, STATE, Count, json_option, run_argument
+from gym_gui.cli.options import Count, json_option, run_argument, run_filters
 from gym_gui.cli.script_flags import show as show_flags
 from gym_gui.cli.session import CliSession, program, run_id_for, shortest_path
 from gym_gui.cli.summary import products
@@ -62,18 +62,7 @@ class _Listing:
 
 
 @click.command()
-@click.option(
-    "--state", "states", type=STATE, multiple=True, help="Only runs that are queued, training, playing, over…"
-)
-@click.option("--outcome", "outcomes", type=OUTCOME, multiple=True, help="Only runs that completed, failed…")
-@click.option("--search", metavar="TEXT", default="", help="Only runs with this in name, id, algorithm or environment.")
-@click.option(
-    "--where",
-    metavar="EXPR",
-    default="",
-    help="Only runs that match: 'algo=ppo env=CartPole* lr<1e-3 tag=paper return>400'.",
-    shell_complete=candidates.filter_terms,
-)
+@run_filters
 @click.option("--limit", type=Count(), default=20, show_default=True, help="Runs on a page.")
 @click.option("--page", type=Count(), default=1, show_default=True, help="Which page.")
 @click.option("--all", "everything", is_flag=True, help="Every run instead of a page.")

@@ -11,7 +11,7 @@ import click
 from gym_gui.cli import candidates, run_view
 from gym_gui.cli import format as fmt
 from gym_gui.cli.errors import CliError, ExitCode
-from gym_gui.cli.options import OUTCOME, STATE, Count, json_option
+from gym_gui.cli.options import Count, json_option, run_filters
 from gym_gui.cli.session import CliSession, passing_notice, run_id_for
 
 if TYPE_CHECKING:
@@ -24,18 +24,7 @@ _MOST_RUNS = 500
 
 @click.command()
 @click.argument("runs", metavar="[RUN]...", nargs=-1, shell_complete=candidates.runs)
-@click.option(
-    "--state", "states", type=STATE, multiple=True, help="Only runs that are queued, training, playing, over…"
-)
-@click.option("--outcome", "outcomes", type=OUTCOME, multiple=True, help="Only runs that completed, failed…")
-@click.option("--search", metavar="TEXT", default="", help="Only runs with this in name, id, algorithm or environment.")
-@click.option(
-    "--where",
-    metavar="EXPR",
-    default="",
-    help="Only runs that match: 'algo=ppo env=CartPole* tag=paper'.",
-    shell_complete=candidates.filter_terms,
-)
+@run_filters
 @click.option("--port", type=Count(0, 65535), default=0, help="Where it listens.  [default: any port that is free]")
 @click.option("--open", "opens", is_flag=True, help="Open it in the web browser.")
 @json_option
