@@ -142,6 +142,13 @@ def test_the_environments_that_a_manifest_lists_are_offered_in_the_field(
     assert completer is not None
     completer.setCompletionPrefix("pud")
     assert (completer.completionCount(), completer.currentCompletion()) == (1, "Puddle-v0")
+    line.clear()
+    qtbot.keyClicks(line, "Puddle-v")
+    popup = completer.popup()
+    assert popup is not None
+    qtbot.waitUntil(popup.isVisible, timeout=HANG)
+    qtbot.keyClicks(popup, "0")
+    qtbot.waitUntil(lambda: line.text() == "Puddle-v0" and not popup.isVisible(), timeout=HANG)
 
 
 # ---- room --------------------------------------------------------------------------------------------------------

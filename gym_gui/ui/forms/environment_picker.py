@@ -12,6 +12,7 @@ from gym_gui.ui.clipboard import copy_text
 from gym_gui.ui.forms.field_editor import LABEL_WIDTH, RESET_WIDTH
 from gym_gui.ui.styling import let_shrink, set_style_property, tell
 from gym_gui.ui.widgets.calm import CalmCombo
+from gym_gui.ui.widgets.completions import close_when_complete
 
 _ALL = ""
 
@@ -45,6 +46,9 @@ class EnvironmentPicker(QWidget):
         if completer is not None:
             completer.setFilterMode(Qt.MatchFlag.MatchContains)
             completer.setCompletionMode(QCompleter.CompletionMode.PopupCompletion)
+            line = self.choice.lineEdit()
+            assert line is not None
+            close_when_complete(line, completer)
         self.choice.editTextChanged.connect(self._edited)
         self.told = QLabel()
         self.told.setWordWrap(True)

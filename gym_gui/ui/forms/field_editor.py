@@ -23,6 +23,7 @@ from gym_gui.ui.icons import icon
 from gym_gui.ui.styling import let_shrink, set_style_property
 from gym_gui.ui.theme import Theme, Themes
 from gym_gui.ui.widgets.calm import CalmCombo
+from gym_gui.ui.widgets.completions import close_when_complete
 
 LABEL_WIDTH = 118
 RESET_WIDTH = 26
@@ -130,6 +131,7 @@ class FieldEditor(QWidget):
             completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
             completer.setFilterMode(Qt.MatchFlag.MatchContains)
             self.editor.setCompleter(completer)
+            close_when_complete(self.editor, completer)
 
     def _make_editor(self) -> QLineEdit | QComboBox | QCheckBox:
         if self.spec.kind == "bool":
