@@ -101,7 +101,8 @@ def _again(session: CliSession, then: pb.Run, how: _How) -> int:
         return ExitCode.OK
     if not how.as_json:
         click.echo(f"{run_view.called(started)} submitted to {started.worker_type}")
-    now = Follower(session, started.run_id, display_for(as_json=how.as_json)).until_over()
+    enough = None if then.outcome == Outcome.COMPLETED else int(then.last_step)
+    now = Follower(session, started.run_id, display_for(as_json=how.as_json), enough=enough).until_over()
     return _conclude(session, then, now, changed, as_json=how.as_json)
 
 

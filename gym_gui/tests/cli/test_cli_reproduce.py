@@ -97,11 +97,14 @@ def test_what_is_wrong_is_said_in_a_sentence(place: _Place, words: tuple[str, ..
     assert answer.err.count("\n") == 1
 
 
-def test_a_run_that_goes_on_is_refused(place: _Place) -> None:
+def test_a_run_that_goes_on_is_refused_and_of_a_canceled_one_no_more_is_trained_than_it_did(place: _Place) -> None:
     endless = place.daemon.submit(name="endless", total_timesteps=10**6, step_seconds=0.05)
     place.daemon.wait_state(endless, "EXEC")
     answer = place.mosaic("reproduce", "endless")
     place.daemon.client.cancel(endless)
-    place.daemon.wait_over(endless)
+    then = place.daemon.wait_over(endless)
     assert answer.code == 2
     assert "it is not over yet" in answer.err
+    again = place.mosaic("reproduce", "endless", "--json")
+    assert (again.code, again.json["verdict"], again.json["run"]["outcome"]) == (0, "same", "canceled"), again.out
+    assert again.json["run"]["last_step"] > then.last_step
