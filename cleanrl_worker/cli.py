@@ -107,6 +107,12 @@ def _describe_flags(plan: ScriptPlan) -> int:
     return 0
 
 
+def _usual_steps(plan: ScriptPlan) -> int | None:
+    """How many steps the script makes when nobody says how many, None where it does not say."""
+    flag = plan.flags.get("total_timesteps")
+    return flag.default if flag is not None and isinstance(flag.default, int) else None
+
+
 def _dry_run(config: WorkerConfig, plan: ScriptPlan, *, emit: bool) -> int:
     """Everything that can be known before the start: script, flags and their values, environment, spaces."""
     from cleanrl_worker.preflight import check_action_space
@@ -121,7 +127,7 @@ def _dry_run(config: WorkerConfig, plan: ScriptPlan, *, emit: bool) -> int:
         "arguments": list(plan.arguments),
         "env_id": config.env_id,
         "seed": config.seed,
-        "total_timesteps": config.total_timesteps,
+        "total_timesteps": config.total_timesteps or _usual_steps(plan),
     }
     if plan.order is not None:
         summary["python"] = str(plan.python or sys.executable)

@@ -227,5 +227,9 @@ class RunPaths:
         return self.directory / "evaluations"
 
     @property
+    def code(self) -> Path:
+        return self.directory / "code"
+
+    @property
     def manifest(self) -> Path:
         return self.directory / "analytics.json"

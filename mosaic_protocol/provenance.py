@@ -6,6 +6,7 @@ Cheap enough for every start: nothing is executed and no package is opened, only
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
 import re
@@ -21,6 +22,7 @@ from mosaic_protocol.regular_files import read_regular
 
 _MOST_SCRIPT_BYTES = 16 * 2**20
 _MOST_GIT_BYTES = 2**20
+_MOST_CPU_BYTES = 16 * 1024
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _DIST_INFO = re.compile(r"([A-Za-z0-9_.]+)-([^-]+)\.(?:dist|egg)-info")
 
@@ -39,6 +41,13 @@ def code_record(script: Path) -> dict[str, Any]:
 def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Those settings that are plain values, which is what JSON can keep."""
     return {name: value for name, value in settings.items() if isinstance(value, str | int | float) or value is None}
+
+
+def settings_hash(settings: Mapping[str, Any]) -> str:
+    """SHA-256 over a worker's settings in one spelling, without the run's own id: equal for runs that were given the
+    same."""
+    given = {name: value for name, value in settings.items() if name != "run_id"}
+    return hashlib.sha256(json.dumps(given, sort_keys=True, separators=(",", ":"), default=str).encode()).hexdigest()
 
 
 def commit_of(folder: Path) -> str | None:
@@ -93,9 +102,22 @@ def surroundings(python: Path) -> dict[str, Any]:
         "host": socket.gethostname(),
         "system": f"{system.sysname} {system.release} {system.machine}",
         "cpus": os.cpu_count(),
+        "cpu_model": cpu_model(),
         "python": _python_version(python),
         "packages": packages_of(python),
     }
+
+
+@lru_cache(1)
+def cpu_model() -> str | None:
+    """What the first processor calls itself: the same program adds in another order on another one."""
+    try:
+        with Path("/proc/cpuinfo").open("rb") as file:
+            told = file.read(_MOST_CPU_BYTES).decode(errors="replace")
+    except OSError:
+        return None
+    found = re.search(r"^(?:model name|cpu model|Processor)\s*:\s*(\S.*)$", told, re.MULTILINE)
+    return found[1].strip() if found else None
 
 
 def packages_of(python: Path) -> dict[str, str]:

@@ -168,6 +168,7 @@ class Metadata(StrictModel):
     group: Label | None = Field(default=None, description="The experiment that the run is one of.")
     sweep: Label | None = Field(default=None, description="The sweep that made the run, when one did.")
     parent: Parent | None = Field(default=None, description="Where the run comes from, when it goes on from another.")
+    reproduces: Label | None = Field(default=None, description="The id of the run that this one repeats.")
 
 
 class Schedule(StrictModel):

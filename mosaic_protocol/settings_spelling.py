@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 START_MODES = ("resume", "warm_start")
+GENERAL = frozenset({"algo", "env_id", "dataset", "seed", "total_timesteps", "params", "start", "extras", "run_id"})
+"""What any worker's settings may have. Whatever else stands beside them says which program runs."""
 
 
 def respelt(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -178,7 +178,8 @@ def _train_for_daemon(manifest: WorkerManifest, settings: Settings, train: Train
             use_threads_of_this_run()
         conversation.progress(0, settings.total_timesteps or 0, "starting")
         facts = {**about, "worker": manifest.type, "seed": settings.seed, "resolved": dict(settings.params)}
-        analytics = AnalyticsManifest(conversation.run, {**facts, "total_timesteps": settings.total_timesteps})
+        facts |= {"total_timesteps": settings.total_timesteps, "code": _code_of(train)}
+        analytics = AnalyticsManifest(conversation.run, facts)
         try:
             with TrainingSession.within(conversation, settings.arguments(), settings.algo, analytics) as session:
                 train(session, settings)
@@ -186,6 +187,15 @@ def _train_for_daemon(manifest: WorkerManifest, settings: Settings, train: Train
             conversation.lifecycle(events.RUN_FAILED, str(error))
             raise
     return 0
+
+
+def _code_of(train: Train) -> dict[str, Any] | None:
+    """The file in which training is written, None for what is in no file."""
+    from mosaic_protocol.provenance import code_record
+
+    module = sys.modules.get(getattr(train, "__module__", ""))
+    file = getattr(module, "__file__", None)
+    return code_record(Path(file)) if file else None
 
 
 def _train_by_hand(settings: Settings, train: Train) -> int:

@@ -16,7 +16,7 @@ from mosaic_worker.scripts.flags import Flag
 
 def told_of(run: RunPaths, config: WorkerConfig, plan: ScriptPlan) -> dict[str, Any]:
     run.directory.mkdir()
-    AnalyticsManifest(run, config, plan).refresh()
+    AnalyticsManifest(run, config, plan).refresh(ending="")  # its last word, so that nothing is recorded after it
     return read_manifest(run)
 
 

@@ -37,6 +37,8 @@ class ExitCode(IntEnum):
     CANCELED = 5
     TIMED_OUT = 6
     LOST = 7
+    WITHIN_NOISE = 8
+    DIFFERENT = 9
     INTERRUPTED = 130
     PIPE_CLOSED = 141
 

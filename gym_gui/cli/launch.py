@@ -20,6 +20,7 @@ from gym_gui.cli.session import CliSession, passing_notice, program
 from gym_gui.services.run_words import summary_value
 
 if TYPE_CHECKING:
+    from gym_gui.cli.estimates import Outlook
     from gym_gui.services.trainer.client import TrainerClient
     from mosaic_protocol.proto import trainer_pb2 as pb
 
@@ -57,15 +58,18 @@ def launch(session: CliSession, plan: RunPlan, how: LaunchOptions) -> int:
     plan = _placed(plan, session)
     found = None if how.no_preflight else _checked(plan, session)
     if how.dry_run:
-        _require_room(session, plan)
-        _tell_plan(_named_without_starting(session, plan), found, as_json=how.as_json)
+        require_room(session, plan)
+        named, expected = named_without_starting(session, plan), _outlook_without_starting(session, plan, found)
+        _tell_plan(named, found, expected, as_json=how.as_json)
         if not how.as_json and found is not None and _has_unread_flags(plan, session):
             click.echo("The flags of the script could not be read: it is given what was typed, and nothing is checked.")
         return ExitCode.OK
     _require_consent(plan, session, found, how)
-    run = _submit(session, plan)
+    if not how.as_json:
+        _tell_outlook(session, plan, found)
+    run = submit_plan(session, plan)
     if how.detach:
-        _tell_submitted(run, as_json=how.as_json)
+        tell_submitted(run, as_json=how.as_json)
         return ExitCode.OK
     if not how.as_json:
         click.echo(f"{run_view.called(run)} submitted to {run.worker_type}")
@@ -76,10 +80,18 @@ def submitted(session: CliSession, plan: RunPlan) -> tuple[pb.Run, RunPlan]:
     """Have the worker check a plan and submit it: the run, and the plan with the paths of its checkpoints."""
     plan = _placed(plan, session)
     _checked(plan, session)
-    return _submit(session, plan), plan
+    return submit_plan(session, plan), plan
 
 
-def _require_room(session: CliSession, plan: RunPlan) -> None:
+def checked(session: CliSession, plan: RunPlan) -> tuple[RunPlan, dict[str, Any] | None]:
+    """The plan with the paths of its checkpoints, and the worker's summary of it; nothing is started."""
+    plan = _placed(plan, session)
+    found = _checked(plan, session)
+    require_room(session, plan)
+    return plan, found
+
+
+def require_room(session: CliSession, plan: RunPlan) -> None:
     from gym_gui.services.room import why_no_room
 
     interactive = plan.manifest.capabilities.interactive
@@ -118,7 +130,7 @@ def _has_unread_flags(plan: RunPlan, session: CliSession) -> bool:
     return not WorkerQueries(session.paths).describe_flags(plan.manifest.type, settings, bundle)["flags"]
 
 
-def _submit(session: CliSession, plan: RunPlan) -> pb.Run:
+def submit_plan(session: CliSession, plan: RunPlan) -> pb.Run:
     from gym_gui.services.trainer.client import RequestRefusedError
 
     with session.client() as client:
@@ -144,7 +156,7 @@ def _named(client: TrainerClient, plan: RunPlan) -> RunPlan:
     return plan.called(fresh_name(plan.name, taken_names(client, plan.name)))
 
 
-def _named_without_starting(session: CliSession, plan: RunPlan) -> RunPlan:
+def named_without_starting(session: CliSession, plan: RunPlan) -> RunPlan:
     """The same for a dry run, which starts no daemon to ask."""
     from gym_gui.services.trainer.client import ClientError
 
@@ -158,7 +170,28 @@ def _named_without_starting(session: CliSession, plan: RunPlan) -> RunPlan:
         return plan
 
 
-def _tell_submitted(run: pb.Run, *, as_json: bool) -> None:
+def _outlook_without_starting(session: CliSession, plan: RunPlan, found: dict[str, Any] | None) -> Outlook:
+    from gym_gui.cli.estimates import outlook
+
+    client = session.impatient_client(timeout=5.0)
+    if client is None:
+        return outlook(None, plan, found)
+    with client:
+        return outlook(client, plan, found)
+
+
+def _tell_outlook(session: CliSession, plan: RunPlan, found: dict[str, Any] | None) -> None:
+    from gym_gui.cli.estimates import outlook
+
+    with session.client() as client:
+        expected = outlook(client, plan, found)
+    if expected.sentence:
+        click.echo(f"Expected: {expected.sentence}")
+    if expected.warning:
+        click.echo(f"Warning: {expected.warning}", err=True)
+
+
+def tell_submitted(run: pb.Run, *, as_json: bool) -> None:
     if as_json:
         fmt.echo_json(run_view.run_object(run))
         return
@@ -166,9 +199,9 @@ def _tell_submitted(run: pb.Run, *, as_json: bool) -> None:
     click.echo(f"{run_view.called(run)} submitted to {run.worker_type}. Follow it with `{program()} follow {short}`.")
 
 
-def _tell_plan(plan: RunPlan, found: dict[str, Any] | None, *, as_json: bool) -> None:
+def _tell_plan(plan: RunPlan, found: dict[str, Any] | None, expected: Outlook, *, as_json: bool) -> None:
     if as_json:
-        fmt.echo_json({"config": plan.config, "summary": found})
+        fmt.echo_json({"config": plan.config, "summary": found, **expected.as_object()})
         return
     told = {name: value for name, value in (found or {}).items() if name != "status" and value is not None}
     entries = [
@@ -176,9 +209,12 @@ def _tell_plan(plan: RunPlan, found: dict[str, Any] | None, *, as_json: bool) ->
         ("worker", f"{plan.manifest.type} {plan.manifest.version}"),
         ("resources", _asked(plan.config["resources"])),
         *((name.replace("_", " "), fmt.one_line(summary_value(value))) for name, value in told.items()),
+        ("expected", expected.sentence or "not known: no earlier run of this script was found"),
     ]
     click.echo("This run would start:")
     click.echo(fmt.pairs(entries))
+    if expected.warning:
+        click.echo(f"Warning: {expected.warning}", err=True)
     unchecked = "" if found is not None else " The worker did not check the settings."
     click.echo(f"Nothing was started.{unchecked}")
 

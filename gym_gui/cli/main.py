@@ -32,6 +32,7 @@ from gym_gui.cli.commands.mind import mind
 from gym_gui.cli.commands.play import play, watch
 from gym_gui.cli.commands.plot import plot
 from gym_gui.cli.commands.replay import replay
+from gym_gui.cli.commands.reproduce import reproduce
 from gym_gui.cli.commands.script_help import flags
 from gym_gui.cli.commands.steps import episodes, steps
 from gym_gui.cli.commands.submit import submit
@@ -96,6 +97,7 @@ for _command in (
     runs.show,
     diff,
     compare,
+    reproduce,
     logs,
     metrics,
     plot,

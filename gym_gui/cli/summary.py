@@ -91,6 +91,23 @@ def products(run: pb.Run) -> list[tuple[str, str]]:
     return [(label, _within(folder, name) if isinstance(name, str) else "") for label, name in named.items()]
 
 
+def origin(run: pb.Run) -> list[tuple[str, str]]:
+    """Which code a run ran and on what, as it was recorded at its start; "" for what was not."""
+    from gym_gui.services.run_diff import compared
+
+    known = {row.name: row.values[0].text for row in compared([run], [read_manifest(RunPaths(Path(run.run_dir)))]).rows}
+    commit, changes = known.get("script commit"), known.get("uncommitted changes")
+    changed = "" if changes in (None, "none") else f", uncommitted changes in {changes}"
+    code = f"commit {commit}{changed}" if commit else ""
+    threads = known.get("threads")
+    machine = [known.get("cpu model"), f"{threads} thread{'' if threads == '1' else 's'}" if threads else None]
+    versions = [f"{label} {known[name]}" for label, name in _VERSIONS if name in known]
+    return [("code", code), ("made on", ", ".join([*filter(None, machine), *versions]))]
+
+
+_VERSIONS = (("Python", "python"), ("torch", "package torch"), ("numpy", "package numpy"))
+
+
 def _within(folder: Path, name: str) -> str:
     """A path in a run's folder as a person would type it, "" for a name that a run put there and that leads out."""
     path = folder / name

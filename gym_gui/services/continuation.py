@@ -36,19 +36,20 @@ def continued(run: pb.Run) -> dict[str, Any]:
         raise CannotContinueError(run, f"it completed: {_instead(run)}")
     _require_capability(run)
     checkpoint = _newest_checkpoint(run)
-    config = _config_of(run)
+    config = todays_config(run)
     worker = config["metadata"]["worker"]
     worker["config"]["start"] = {"mode": "resume", "checkpoint": str(Path(run.run_dir) / checkpoint)}
     config["metadata"]["parent"] = {"run_id": run.run_id, "checkpoint": checkpoint}
     return config
 
 
-def _config_of(run: pb.Run) -> dict[str, Any]:
+def todays_config(run: pb.Run) -> dict[str, Any]:
     """The run's config, its worker's settings in today's words: it may have been stored when there were others."""
     config: dict[str, Any] = json.loads(run.config_json)
     worker = config.get("metadata", {}).get("worker")
     if isinstance(worker, dict) and isinstance(worker.get("config"), dict):
         worker["config"] = respelt(worker["config"])
+    config.get("metadata", {}).pop("reproduces", None)  # what comes of a repetition is none
     return config
 
 
@@ -106,7 +107,7 @@ def _require_capability(run: pb.Run) -> None:
 
 def duplicated(run: pb.Run) -> dict[str, Any]:
     """The config of a run like this one that begins from the beginning: without its lineage."""
-    config = _config_of(run)
+    config = todays_config(run)
     metadata = config.get("metadata", {})
     metadata.pop("parent", None)
     metadata.pop("sweep", None)  # it is not one of those that the sweep made

@@ -143,6 +143,7 @@ def _of_run(run: pb.Run, config: Mapping[str, Any]) -> _Values:
             "tags": ", ".join(run.tags),
             "goes on from": short_id(run.parent) if run.parent else "",
             "checkpoint": _part(config, "metadata", "parent").get("checkpoint"),
+            "reproduces": _short_label(_part(config, "metadata").get("reproduces")),
             "cpus": _part(asked, "cpus").get("requested"),
             "gpus": _part(asked, "gpus").get("requested"),
             "memory_mb": _part(asked, "memory_mb").get("requested"),
@@ -151,6 +152,10 @@ def _of_run(run: pb.Run, config: Mapping[str, Any]) -> _Values:
             "notes": _part(config, "metadata").get("notes"),
         }
     )
+
+
+def _short_label(run_id: object) -> str:
+    return short_id(run_id) if isinstance(run_id, str) else ""
 
 
 def _settings(given: Mapping[str, Scalar], manifest: Mapping[str, Any]) -> _Values:
@@ -170,6 +175,7 @@ def _code(manifest: Mapping[str, Any]) -> _Values:
             "script": script.get("path"),
             "script sha256": _digest(script.get("sha256")),
             "script commit": _digest(script.get("commit")),
+            "uncommitted changes": changes_text(manifest),
             "worker sha256": _digest(worker.get("sha256")),
             "worker commit": _digest(worker.get("commit")),
             "worker version": _part(manifest, around).get("worker_version"),
@@ -181,9 +187,20 @@ def _code(manifest: Mapping[str, Any]) -> _Values:
     )
 
 
+def changes_text(manifest: Mapping[str, Any]) -> str:
+    """What was not committed in the repository of the code, in a few words; "" where nobody looked."""
+    changes = _part(manifest, "code_changes")
+    digest, files = _digest(changes.get("sha256")), changes.get("files")
+    if digest is None or not isinstance(files, int):
+        return ""
+    more = ", cut" if changes.get("cut") is True else ""
+    return f"{files} {'file' if files == 1 else 'files'} ({digest}{more})" if files else "none"
+
+
 def _environment(manifest: Mapping[str, Any]) -> _Values:
     around = _part(manifest, "environment")
-    facts = _told({name: around.get(name) for name in ("host", "system", "cpus", "python")})
+    facts = _told({name: around.get(name) for name in ("host", "system", "cpus")})
+    facts |= _told({name: around.get(name.replace(" ", "_")) for name in ("cpu model", "threads", "python")})
     gpus = around.get("gpus")
     facts |= _told({"gpus": ", ".join(map(str, gpus)) if isinstance(gpus, list) else ""})
     packages = _part(around, "packages")

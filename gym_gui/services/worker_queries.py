@@ -184,6 +184,10 @@ class WorkerQueries:
         command = [str(interpreter(manifest, self.paths)), "-m", manifest.module, *words]
         return self._run(command, surroundings, manifest)
 
+    def python_of(self, manifest: WorkerManifest, bundle: str | None = None) -> Path:
+        """The Python that a run's script is executed in, as the dispatcher would choose it."""
+        return interpreter(manifest, self.paths) if bundle is None else self._script_python(bundle)
+
     def stop(self) -> None:
         """End every process that is being asked, and ask no more. May be called from any thread."""
         with self._lock:

@@ -18,12 +18,12 @@ from pytestqt.qtbot import QtBot
 from gym_gui.cli.commands.train import train
 from gym_gui.cli.run_plan import TrainRequest, make_plan
 from gym_gui.logging_config.log_constants import LOG_UI_MAINWINDOW_INVALID_CONFIG
+from gym_gui.services.run_estimate import estimate
 from gym_gui.services.run_request import RunRequest, train_command
 from gym_gui.services.worker_queries import EnvironmentFamily
 from gym_gui.tests.support.daemon_process import DaemonProcess
 from gym_gui.tests.ui.conftest import MakeCockpit, make_cockpit, no_thread_is_left  # noqa: F401 - fixtures
 from gym_gui.ui.app import CockpitApp
-from gym_gui.ui.forms.estimate import estimate
 from gym_gui.ui.forms.field_spec import FieldError, FieldSpec, from_flag, from_schema, read_count, title_of
 from gym_gui.ui.forms.settings_of import Start, parts_of
 from gym_gui.ui.panels.train_dock import TrainDock

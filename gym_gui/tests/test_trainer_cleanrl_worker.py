@@ -26,6 +26,7 @@ from gym_gui.tests.support.cleanrl_runs import (
     submit_ppo,
     wait_until_warm,
 )
+from gym_gui.tests.support.command_line import CommandLine
 from gym_gui.tests.support.daemon_process import HANG_GUARD, DaemonProcess, wait_for
 from mosaic_host.threads import THREAD_VARIABLES
 from mosaic_protocol import events
@@ -167,6 +168,20 @@ def test_the_manifest_names_what_the_run_left(cold: DaemonProcess, completed: st
     assert expected.items() <= told.items()
     folder = cold.paths.run(completed).directory
     assert list((folder / told["tensorboard_dir"]).glob("events.out.tfevents.*"))
+
+
+def test_ppo_is_reproduced_to_the_bit_and_its_record_says_what_it_ran_on(cold: DaemonProcess, completed: str) -> None:
+    told = closed_manifest(cold, completed)
+    assert told["environment"]["threads"] == "1" and told["environment"]["cpu_model"]
+    assert len(told["settings_sha256"]) == 64 and told["command"][1:3] == ["-m", "cleanrl_worker.cli"]
+    assert {"sha256", "files", "cut", "problem"} <= told["code_changes"].keys()
+    answer = CommandLine(cold.paths.root, cold.env)("reproduce", completed, "--json")
+    assert (answer.code, answer.json["verdict"]) == (0, "same"), answer.out
+    assert {"charts/episodic_return", "losses/policy_loss"} <= set(answer.json["tags"])
+    assert answer.json["left_out"] == ["charts/SPS", "system/cpu_seconds"]
+    again = answer.json["run"]["run_id"]
+    assert closed_manifest(cold, again)["settings_sha256"] == told["settings_sha256"]
+    assert tensor_hash(cold, again) == tensor_hash(cold, completed)
 
 
 def test_the_last_checkpoint_can_be_loaded(cold: DaemonProcess, completed: str) -> None:

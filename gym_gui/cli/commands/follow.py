@@ -91,9 +91,11 @@ class Nothing:
 
 
 class Follower:
-    """Watches one run. :meth:`until_over` returns it with its outcome."""
+    """Watches one run. :meth:`until_over` returns it with its outcome. A run that gets beyond the step ``enough`` is
+    canceled: nobody needs the rest of it."""
 
-    def __init__(self, session: CliSession, run_id: str, display: Display) -> None:
+    def __init__(self, session: CliSession, run_id: str, display: Display, *, enough: int | None = None) -> None:
+        self._enough = enough
         self._session, self._run_id, self._display = session, run_id, display
         self._client: TrainerClient | None = None
         self._pace, self._thoughts = Pace(), Thoughts()
@@ -132,6 +134,9 @@ class Follower:
         try:
             run = self._client.run(self._run_id)
             self._pace.note(run, time.monotonic())
+            if self._enough is not None and run.last_step > self._enough and not run_view.is_over(run):
+                self._enough = None
+                run = self._client.cancel(self._run_id, "it has come as far as was asked")
         except DaemonAwayError:
             self._drop_client()  # the next daemon may listen elsewhere
             return None

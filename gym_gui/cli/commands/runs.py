@@ -17,7 +17,7 @@ from gym_gui.cli.errors import CliError, ExitCode
 from gym_gui.cli.options import Count, json_option, run_argument, run_filters
 from gym_gui.cli.script_flags import show as show_flags
 from gym_gui.cli.session import CliSession, program, run_id_for, shortest_path
-from gym_gui.cli.summary import products
+from gym_gui.cli.summary import origin, products
 from mosaic_protocol.headline import EPISODES_TAG, LENGTH_TAG, MEAN_RETURN, RECENT_EPISODES, RETURN_TAG
 from mosaic_protocol.imported_runs import IMPORTED, source_of
 from mosaic_protocol.settings_spelling import params_of
@@ -291,8 +291,10 @@ def _facts(run: pb.Run, copied: str) -> list[tuple[str, str]]:
         ("group", fmt.one_line(run.group)),
         ("sweep", fmt.one_line(run.sweep)),
         ("goes on from", run_view.short_id(run.parent) if run.parent else ""),
+        ("reproduces", run_view.short_id(config["metadata"].get("reproduces") or "")),
         ("begins with", f"recorded steps of {copied}" if copied else ""),
         ("notes", _lines(config["metadata"].get("notes", ""))),
+        *([] if imported else origin(run)),
         *products(run),
         ("files", shlex.quote(shortest_path(Path(source_of(settings) or run.run_dir)))),
         ("logs", "" if imported else shlex.quote(shortest_path(Path(run.log_dir)))),

@@ -21,8 +21,8 @@ _SECTIONS = ("run", "settings", "code", "environment")
 _UNSAID = {("environment", "host"), ("code", "script"), ("run", "notes")}
 """A report is mailed to others: neither names of machines and folders nor what somebody noted for themselves."""
 _FACTS = {
-    "code": ("script commit", "script sha256", "worker commit", "worker version", "mosaic"),
-    "environment": ("system", "cpus", "gpus", "python"),
+    "code": ("script commit", "script sha256", "uncommitted changes", "worker commit", "worker version", "mosaic"),
+    "environment": ("system", "cpus", "cpu model", "threads", "gpus", "python"),
 }
 _PACKAGES = ("torch", "numpy", "gymnasium", "jax", "ale-py", "mujoco")
 _MOST_VALUES = 6

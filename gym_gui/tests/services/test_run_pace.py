@@ -9,8 +9,8 @@ import pytest
 
 from gym_gui.cli.progress import Pace
 from gym_gui.cli.summary import _speed
+from gym_gui.services.run_estimate import estimate
 from gym_gui.services.run_pace import first_step, own_speed, own_steps
-from gym_gui.ui.forms.estimate import estimate
 from gym_gui.ui.models.run_rows import RunRow
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.states import RunState

@@ -60,10 +60,15 @@ def submit_script(daemon: DaemonProcess, name: str, *, total_timesteps: int | No
 
 
 def script_of(daemon: DaemonProcess, run_id: str) -> ProcessIdentity:
-    """The script's process: the only child of the supervisor."""
+    """The script's process: the only child of the supervisor besides the one that records what is not committed."""
     supervisor = worker_of(daemon, run_id)
-    (child,) = children_of(supervisor.pid)
+    (child,) = (one for one in children_of(supervisor.pid) if not _is_recorder(one.pid))
     return child
+
+
+def _is_recorder(pid: int) -> bool:
+    fields = stat_fields(pid)
+    return fields is None or fields[0] == "Z" or "code_changes" in command_of(pid)
 
 
 def children_of(parent: int) -> list[ProcessIdentity]:

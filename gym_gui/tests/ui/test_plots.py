@@ -19,7 +19,8 @@ from PyQt6.QtGui import QMouseEvent
 from PyQt6.QtWidgets import QApplication, QScrollArea
 from pytestqt.qtbot import QtBot
 
-from gym_gui.ui.plots.aggregate import aggregate, seed_group
+from gym_gui.services.seed_groups import seed_group
+from gym_gui.ui.plots.aggregate import aggregate
 from gym_gui.ui.plots.axis_text import seconds_text, steps_text
 from gym_gui.ui.plots.curve_plot import CurvePlot
 from gym_gui.ui.plots.decimate import BLOCK, BlockExtremes, decimate

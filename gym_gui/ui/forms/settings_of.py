@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from mosaic_protocol.settings_spelling import GENERAL
+
 StartMode: TypeAlias = Literal["resume", "warm_start"]
 
 START_MODES: tuple[StartMode, ...] = ("warm_start", "resume")
-GENERAL = frozenset({"algo", "env_id", "dataset", "seed", "total_timesteps", "params", "start", "extras", "run_id"})
-"""What any worker's settings may have. Whatever else stands beside them says which program runs."""
 _OWN = ("algo", "env_id", "dataset", "seed", "total_timesteps")
 
 

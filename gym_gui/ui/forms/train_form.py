@@ -10,6 +10,7 @@ from typing import Any
 from PyQt6.QtCore import QPoint, Qt, QTimer, pyqtSignal
 from PyQt6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
+from gym_gui.services.run_estimate import estimate
 from gym_gui.services.run_request import COPY, RunRequest, derived_name, fresh_name
 from gym_gui.services.session_controller import SessionController
 from gym_gui.services.start_point import placed
@@ -18,7 +19,6 @@ from gym_gui.services.worker_tools import ToolError
 from gym_gui.ui.bridge import ConnectionState
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.forms.consent_panel import ConsentPanel
-from gym_gui.ui.forms.estimate import estimate
 from gym_gui.ui.forms.extras_panel import ExtrasPanel
 from gym_gui.ui.forms.field_editor import FieldEditor
 from gym_gui.ui.forms.launch_bar import LaunchBar

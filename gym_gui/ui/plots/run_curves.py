@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gym_gui.services.run_words import short_id
-from gym_gui.ui.plots.aggregate import seed_group
+from gym_gui.services.seed_groups import seed_group
 from gym_gui.ui.plots.drawing import Curve
 from gym_gui.ui.plots.run_metrics import RunMetrics
 

@@ -24,9 +24,10 @@ from mosaic_host.gpu import Gpu, cuda_environment
 from mosaic_host.threads import thread_environment
 from mosaic_protocol.endpoint import Endpoint
 from mosaic_protocol.paths import MosaicPaths, RunPaths
-from mosaic_protocol.provenance import code_record, surroundings
+from mosaic_protocol.provenance import code_record, settings_hash, surroundings
 from mosaic_protocol.run_config import RunConfig, parse_run_config
 from mosaic_protocol.run_manifest import refresh_manifest
+from mosaic_protocol.settings_spelling import respelt
 from mosaic_protocol.worker_manifest import WorkerManifest
 from mosaic_protocol.worker_packages import worker_environment
 from mosaic_protocol.worker_settings import SettingsError, settings_for
@@ -178,6 +179,8 @@ class TrainerDispatcher:
                 requirements=requirements,
                 environment=self._environment_record(around),
                 worker_code=_worker_code(around.manifest),
+                command=self._build_worker_command(around),
+                settings_sha256=settings_hash(respelt(around.config.worker.config)),
                 **script,
             )
         except OSError as error:
@@ -189,6 +192,7 @@ class TrainerDispatcher:
         return {
             **surroundings((around.script or around.ready).python),
             "gpus": [gpu.name for gpu in self._gpus if gpu.index in held],
+            "threads": _threads(around.run)["OMP_NUM_THREADS"],
             "mosaic": VERSION,
             "worker_version": around.manifest.version,
         }
@@ -243,7 +247,7 @@ class TrainerDispatcher:
             "WANDB_DIR": str(folders.directory),
             **({"MOSAIC_SCRIPT_PYTHON": str(around.script.python)} if around.script else {}),
             **({"MOSAIC_SCRIPT_SHA256": around.script_sha256} if around.script_sha256 else {}),
-            **thread_environment(run.reservation.cpus if run.reservation else 1, os.environ),
+            **_threads(run),
             **cuda_environment(self._gpus, run.reservation.gpu_indices if run.reservation else ()),
         }
 
@@ -254,6 +258,10 @@ class TrainerDispatcher:
             "MOSAIC_GRPC_TARGET": self._target,
             "PYTHONUNBUFFERED": "1",
         }
+
+
+def _threads(run: RunRecord) -> dict[str, str]:
+    return thread_environment(run.reservation.cpus if run.reservation else 1, os.environ)
 
 
 def _cannot(what: str, error: OSError) -> WorldError:
