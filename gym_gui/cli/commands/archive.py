@@ -51,7 +51,7 @@ def export(session: CliSession, words: Sequence[str], force: bool, as_json: bool
         except PackingError as error:
             raise CliError(str(error), ExitCode.REFUSED) from error
         except OSError as error:
-            raise CliError(f"cannot write {out}: {_reason(error)}", ExitCode.FAILED) from error
+            raise CliError(f"{out} cannot be written: {_reason(error)}", ExitCode.FAILED) from error
     if as_json:
         fmt.echo_json(_exported(packed, out))
     else:

@@ -120,7 +120,7 @@ class RunSurvey:
         for name, place in sorted(found.items()):
             path = f"{run.run_id}/{name}"
             if problem := run_archive.why_not_a_path(path, {run.run_id}):
-                notes.append(f"{place} is left out: {problem}")
+                notes.append(f"{_shown(place)} is left out: {problem}")
                 continue
             digest, size = hashlib.sha256(), 0
             with open_regular(place) as stream:
@@ -145,8 +145,14 @@ def _regular_files(root: Path, left_out: Sequence[str], notes: list[str]) -> Ite
             if stat.S_ISREG(mode):
                 yield path
             elif not stat.S_ISSOCK(mode):
-                notes.append(f"{path} is left out: it is {'a link' if stat.S_ISLNK(mode) else 'not a regular file'}")
+                what = "a link" if stat.S_ISLNK(mode) else "not a regular file"
+                notes.append(f"{_shown(path)} is left out: it is {what}")
         folders.sort()
+
+
+def _shown(path: Path) -> str:
+    """A path as text, whatever its bytes are."""
+    return os.fsencode(path).decode(errors="replace")
 
 
 @dataclass(frozen=True)
@@ -176,7 +182,7 @@ def pack(
         manifest = Manifest(run_archive.FORMAT, VERSION, time.time(), [one.run for one in found], entries)
         with drafted(out) as draft:
             with draft.open("xb") as file:
-                _write(file, compression.suffix_of(out.name), manifest, sources, progress)
+                write_archive(file, compression.suffix_of(out.name), manifest, sources, progress)
                 size = file.tell()
             if is_bomb(manifest.total, size):
                 sentence = "it compresses so well that an import would take it for a bomb"
@@ -185,7 +191,10 @@ def pack(
     return Packed(manifest, size, time.monotonic() - began)
 
 
-def _write(file: BinaryIO, suffix: str, manifest: Manifest, sources: Sequence[Source], progress: Progress) -> None:
+def write_archive(
+    file: BinaryIO, suffix: str, manifest: Manifest, sources: Sequence[Source], progress: Progress
+) -> None:
+    """Write manifest and files as one archive. Raises OSError and :class:`PackingError`."""
     packer = compression.packing(file, suffix)
     content = manifest.encoded()
     packer.write(tar.header(run_archive.MANIFEST, len(content), manifest.created_at))

@@ -296,13 +296,17 @@ def _changed_run(**changes: Any) -> Any:
     [
         ("run.json", lambda _: b"{}", "the run in the archive cannot be read"),
         ("run.json", _changed_run(state="EXEC", outcome=None), "is not over"),
-        ("run.json", _changed_run(worker_type="cleanrl"), "their workers differ"),
+        ("run.json", _changed_run(worker_type="cleanrl"), "their workers or names differ"),
+        ("run.json", _changed_run(name="\x1b[2J"), "their workers or names differ"),
+        ("run.json", _changed_run(last_step=-1), "numbers that no run has"),
+        ("run.json", _changed_run(total_steps=2**70), "numbers that no run has"),
         ("run.json", _changed_run(config_json="[]"), ""),
         ("history.json", lambda _: b"[]", "does not end where the run did"),
         ("telemetry.rows", lambda rows: rows + b'["metric",1]\n', "cannot be read"),
         ("telemetry.rows", lambda rows: rows + rows, "have the same place"),
         ("telemetry.rows", lambda rows: rows.replace(b'"kind":"metric"', b'"kind":"mystery"'), "cannot be read"),
         ("steps.rows", lambda rows: rows[: len(rows) // 2], "is not whole"),
+        ("steps.rows", lambda rows: rows.replace(b'["totals",', b'["totals",-'), "fewer steps than none"),
         ("steps.rows", lambda rows: rows.replace(b'"crc":', b'"crc":1'), "damaged"),
     ],
 )
@@ -355,6 +359,18 @@ def test_what_cannot_be_exported_is_one_sentence(
     assert answer.code in (2, 3) and sentence in answer.err, answer.err
     assert [path.name for path in tmp_path.iterdir()] == ["taken.tar.zst"]
     assert (tmp_path / "taken.tar.zst").read_text() == "mine"
+
+
+def test_a_name_that_is_no_text_is_left_out_and_said(here: Home, tmp_path: Path) -> None:
+    daemon, mosaic = here
+    run_id = daemon.submit(name="odd", total_timesteps=2, step_seconds=0)
+    daemon.wait_over(run_id)
+    Path(os.fsdecode(os.fsencode(daemon.paths.run(run_id).directory) + b"/\xff\x1b[2J")).write_text("x")
+    answer = mosaic("export", run_id, str(tmp_path / "odd.tar.zst"))
+    assert answer.code == 0, answer.err
+    assert "is left out: the name holds characters that a name should not" in answer.out and "\x1b" not in answer.out
+    with opened(tmp_path / "odd.tar.zst") as archive:
+        archive.unpack(tmp_path, lambda _done, _total: None)
 
 
 def test_force_writes_over_a_file(here: Home, run_id: str, tmp_path: Path) -> None:

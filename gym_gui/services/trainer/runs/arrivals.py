@@ -243,8 +243,8 @@ def _read(folder: Path, run_id: str) -> _Arrival:
         raise RefusedError(f"the run in the archive cannot be read: {error}") from error
     _require_sound(run, past)
     config = parse_run_config(run.config_json)
-    if config.worker.type != run.worker_type:
-        raise RefusedError("the run in the archive contradicts its config: their workers differ")
+    if config.worker.type != run.worker_type or config.run_name != run.name:
+        raise RefusedError("the run in the archive contradicts its config: their workers or names differ")
     return _Arrival(
         folder,
         replace(_traveller(run), run_id=run_id, labels=labels_in(config_of(run.config_json))),
@@ -256,6 +256,8 @@ def _read(folder: Path, run_id: str) -> _Arrival:
 def _require_sound(run: RunRecord, past: Sequence[PastMove]) -> None:
     if not run.is_over or run.outcome is None or not run.reason:
         raise RefusedError("the run in the archive is not over")
+    if not all(0 <= number < 2**63 for number in (run.last_step, run.total_steps)) or not 0 <= run.attempt < 2**31:
+        raise RefusedError("the run in the archive has numbers that no run has")
     state, endings = RunState.INIT, 0
     for move in (one.transition for one in past):
         if move.origin is not state or (move.origin is not move.target and not is_legal(move.origin, move.target)):

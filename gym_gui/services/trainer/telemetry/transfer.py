@@ -164,6 +164,8 @@ def write_steps(connection: sqlite3.Connection, run: int, rows: Sequence[Row]) -
             case Episode():
                 _insert(connection, "episodes", (run, *msgspec.structs.astuple(head)))
             case Totals():
+                if min(msgspec.structs.astuple(head)) < 0:
+                    raise RefusedError("it counts fewer steps than none")
                 columns = ", ".join(("run", *head.__struct_fields__))
                 _insert(connection, f"totals ({columns})", (run, *msgspec.structs.astuple(head)))
             case Cursor(stream, acked):
