@@ -22,7 +22,7 @@ from mosaic_protocol import run_archive
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.regular_files import open_regular
 from mosaic_protocol.run_archive import ArchivedFile, ArchivedRun, Manifest
-from mosaic_protocol.whole_files import drafted, drafted_folder, sync
+from mosaic_protocol.whole_files import drafted, drafted_folder, remove_left_drafts, sync
 
 if TYPE_CHECKING:
     from gym_gui.services.trainer.client import TrainerClient
@@ -174,6 +174,7 @@ def pack(
     """Write the archive; its suffix says how it is compressed. Raises ClientError, OSError and :class:`PackingError`,
     and the place is as it was."""
     began = time.monotonic()
+    remove_left_drafts(out)  # of an export that was killed: they are as large as the archive
     with drafted_folder(out.with_name(f"{out.name}.parts")) as spool:
         survey = RunSurvey(client, paths, spool, progress)
         found = [survey.look_at(run) for run in runs]

@@ -373,12 +373,15 @@ def test_a_name_that_is_no_text_is_left_out_and_said(here: Home, tmp_path: Path)
         archive.unpack(tmp_path, lambda _done, _total: None)
 
 
-def test_force_writes_over_a_file(here: Home, run_id: str, tmp_path: Path) -> None:
+def test_force_writes_over_a_file_and_what_killed_exports_left_goes(here: Home, run_id: str, tmp_path: Path) -> None:
     out = tmp_path / "taken.tar.zst"
     out.write_text("mine")
+    (tmp_path / ".taken.tar.zst.999999999-1.draft").write_text("of an export that was killed")
+    (tmp_path / ".taken.tar.zst.parts.999999999-1.draft").mkdir()
     assert here[1]("export", run_id, str(out), "--force", "--json").json["runs"][0]["run_id"] == run_id
     with opened(out) as archive:
         assert archive.manifest.runs[0].name == "moved"
+    assert list(tmp_path.iterdir()) == [out]
 
 
 def test_a_file_that_changes_while_it_is_packed_makes_no_archive(

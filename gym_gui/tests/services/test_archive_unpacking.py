@@ -109,9 +109,9 @@ def _endless_manifest(place: Path) -> Path:
 
 
 def _lies_about_its_size(place: Path) -> Path:
-    """The manifest and the header say one byte; 200 MiB of zeros follow."""
+    """The manifest and the header say one byte; 64 MiB of zeros follow."""
 
-    return made_archive(place, changed=lambda content: content + bytes(200 * 2**20))
+    return made_archive(place, changed=lambda content: content + bytes(64 * 2**20))
 
 
 def _sparse_in_header(place: Path) -> Path:
