@@ -40,6 +40,7 @@ NAMES = (
     "telemetry_lane",
     "replay_seek",
     "event_files",
+    "run_archives",
     "cockpit_start",
     "cockpit_runs_table",
     "cockpit_streaming",

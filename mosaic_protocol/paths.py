@@ -112,6 +112,11 @@ class MosaicPaths:
         return self.trainer / "sweeps"
 
     @property
+    def arrivals(self) -> Path:
+        """Unpacked archives of runs until the daemon has taken them, a folder for each run."""
+        return self.trainer / "arrivals"
+
+    @property
     def trash(self) -> Path:
         return self.trainer / "trash"
 

@@ -14,6 +14,7 @@ from click.shell_completion import shell_complete
 
 from gym_gui.cli import candidates, out_file, output
 from gym_gui.cli.commands import control, runs
+from gym_gui.cli.commands.archive import export, import_archive
 from gym_gui.cli.commands.bundles import bundles
 from gym_gui.cli.commands.checkpoints import checkpoints
 from gym_gui.cli.commands.compare import compare
@@ -117,6 +118,8 @@ for _command in (
     evaluate,
     import_checkpoint,
     import_logs,
+    export,
+    import_archive,
     policy,
     flags,
     workers,

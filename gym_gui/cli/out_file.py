@@ -56,7 +56,7 @@ def require_place(file: Path, formats: Sequence[str], *, force: bool, option: st
 
 def _why_not_there(file: Path, formats: Sequence[str], *, force: bool) -> str:
     """What stands behind the option's name in a refusal; empty where something can be written."""
-    if file.suffix.lower() not in formats:
+    if not file.name.lower().endswith(tuple(formats)) or file.name.lower() in formats:
         return f" must end in {', '.join(formats[:-1])} or {formats[-1]}, got {file.name!r}"
     if not file.parent.is_dir():
         return f": there is no folder {file.parent}: make it, or name another"

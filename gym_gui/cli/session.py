@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,8 +16,10 @@ from typing import TYPE_CHECKING
 import click
 
 from gym_gui.cli.errors import CliError, ExitCode
+from gym_gui.services.run_words import size
 from gym_gui.services.trainer.errors import WorldError
 from mosaic_protocol.paths import MosaicPaths, default_root
+from mosaic_protocol.plain_text import one_line
 from mosaic_protocol.unix_socket import listener
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ NEWEST = "last"
 """The word that means the newest run wherever a run is expected."""
 
 _SLOW_SECONDS = 0.3
+_PROGRESS_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,18 @@ def run_id_for(client: TrainerClient, reference: str, *, deleted: bool = False) 
     return newest.run_id
 
 
+def named_run(client: TrainerClient, word: str) -> pb.Run | None:
+    """The run that a word names; None where it can only be an expression. Raises for a name that nobody has."""
+    from gym_gui.services.trainer.errors import TrainerError
+
+    try:
+        return client.run(run_id_for(client, word))
+    except TrainerError as error:
+        if getattr(error, "status", "") in ("NOT_FOUND", "INVALID_ARGUMENT") and set(word) & set("=<>~!:"):
+            return None
+        raise
+
+
 def _as_text(reference: str) -> str:
     """Runs have names that are text; bytes that are none name no run."""
     try:
@@ -145,6 +161,34 @@ def passing_notice(sentence: str) -> Iterator[None]:
         timer.cancel()
         timer.join()
         click.echo("\r\x1b[K", nl=False, err=True)
+
+
+class PassingProgress:
+    """How far something is, in one line on stderr that is gone when it is done; for a person who watches a terminal."""
+
+    def __init__(self) -> None:
+        self._is_watched, self._next, self._shown = sys.stderr.isatty(), time.monotonic() + _SLOW_SECONDS, False
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if not self._is_watched or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _PROGRESS_SECONDS
+        of = f" of {size(total)}, {100 * done // total}%" if total else ""
+        click.echo(f"\r\x1b[K{one_line(what)[:60]}… {size(done)}{of}", nl=False, err=True)
+        self._shown = True
+
+    def clear(self) -> None:
+        if self._shown:
+            click.echo("\r\x1b[K", nl=False, err=True)
+
+
+@contextmanager
+def passing_progress() -> Iterator[PassingProgress]:
+    progress = PassingProgress()
+    try:
+        yield progress
+    finally:
+        progress.clear()
 
 
 def program() -> str:

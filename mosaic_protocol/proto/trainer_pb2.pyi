@@ -53,25 +53,53 @@ class ImportRunRequest(_message.Message):
     CONFIG_JSON_FIELD_NUMBER: _builtins.int
     CLIENT_REQUEST_ID_FIELD_NUMBER: _builtins.int
     NAME_IS_DEFAULT_FIELD_NUMBER: _builtins.int
+    ARRIVAL_FIELD_NUMBER: _builtins.int
     config_json: _builtins.str
     """of the worker type "imported" """
     client_request_id: _builtins.str
     name_is_default: _builtins.bool
     """as in SubmitRunRequest"""
+    arrival: _builtins.str
+    """Instead of a config: the name of a folder below trainer/arrivals, RUN_ID.SUFFIX, that holds an unpacked run. It gets
+    that id. The folder is gone when the call ends, unless the daemon dies: the next one removes it.
+    """
     def __init__(
         self,
         *,
         config_json: _builtins.str = ...,
         client_request_id: _builtins.str = ...,
         name_is_default: _builtins.bool = ...,
+        arrival: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["client_request_id", b"client_request_id", "config_json", b"config_json", "name_is_default", b"name_is_default"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrival", b"arrival", "client_request_id", b"client_request_id", "config_json", b"config_json", "name_is_default", b"name_is_default"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ImportRunRequest: _TypeAlias = ImportRunRequest  # noqa: Y015
+
+@_typing.final
+class RunPart(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FILE_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
+    file: _builtins.str
+    data: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        file: _builtins.str = ...,
+        data: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "file", b"file"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunPart: _TypeAlias = RunPart  # noqa: Y015
 
 @_typing.final
 class SubmitRunResponse(_message.Message):

@@ -49,6 +49,11 @@ class TrainerServiceStub:
                 request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.RecordBatch.SerializeToString,
                 response_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.RecordAck.FromString,
                 _registered_method=True)
+        self.ExportRun = channel.unary_stream(
+                '/mosaic.trainer.v1.TrainerService/ExportRun',
+                request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.RunRef.SerializeToString,
+                response_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.RunPart.FromString,
+                _registered_method=True)
         self.CancelRun = channel.unary_unary(
                 '/mosaic.trainer.v1.TrainerService/CancelRun',
                 request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.CancelRunRequest.SerializeToString,
@@ -233,7 +238,8 @@ class TrainerServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ImportRun(self, request, context):
-        """A run that was made elsewhere: it is over from the beginning, and no worker ever starts for it.
+        """A run that was made elsewhere: it is over from the beginning, and no worker ever starts for it. Either numbers of
+        other programs, which ImportRecords brings, or an unpacked archive of MOSAIC, which is taken whole or not at all.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -241,6 +247,13 @@ class TrainerServiceServicer:
 
     def ImportRecords(self, request_iterator, context):
         """Numbers of one imported run: batches up, acknowledgements after commit down. An empty batch asks for the last one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExportRun(self, request, context):
+        """What the databases hold of a run that is over, as the files of an archive, one after the other.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -485,6 +498,11 @@ def add_TrainerServiceServicer_to_server(servicer, server):
                     servicer.ImportRecords,
                     request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.RecordBatch.FromString,
                     response_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.RecordAck.SerializeToString,
+            ),
+            'ExportRun': grpc.unary_stream_rpc_method_handler(
+                    servicer.ExportRun,
+                    request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.RunRef.FromString,
+                    response_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.RunPart.SerializeToString,
             ),
             'CancelRun': grpc.unary_unary_rpc_method_handler(
                     servicer.CancelRun,
@@ -738,6 +756,33 @@ class TrainerService:
             '/mosaic.trainer.v1.TrainerService/ImportRecords',
             mosaic__protocol_dot_proto_dot_trainer__pb2.RecordBatch.SerializeToString,
             mosaic__protocol_dot_proto_dot_trainer__pb2.RecordAck.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/mosaic.trainer.v1.TrainerService/ExportRun',
+            mosaic__protocol_dot_proto_dot_trainer__pb2.RunRef.SerializeToString,
+            mosaic__protocol_dot_proto_dot_trainer__pb2.RunPart.FromString,
             options,
             channel_credentials,
             insecure,

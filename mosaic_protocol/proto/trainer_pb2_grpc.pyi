@@ -38,9 +38,13 @@ class TrainerServiceStub:
     Answers after the run is durable. The same client_request_id returns the same run.
     """
     ImportRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ImportRunRequest, _trainer_pb2.SubmitRunResponse]
-    """A run that was made elsewhere: it is over from the beginning, and no worker ever starts for it."""
+    """A run that was made elsewhere: it is over from the beginning, and no worker ever starts for it. Either numbers of
+    other programs, which ImportRecords brings, or an unpacked archive of MOSAIC, which is taken whole or not at all.
+    """
     ImportRecords: _grpc.StreamStreamMultiCallable[_trainer_pb2.RecordBatch, _trainer_pb2.RecordAck]
     """Numbers of one imported run: batches up, acknowledgements after commit down. An empty batch asks for the last one."""
+    ExportRun: _grpc.UnaryStreamMultiCallable[_trainer_pb2.RunRef, _trainer_pb2.RunPart]
+    """What the databases hold of a run that is over, as the files of an archive, one after the other."""
     CancelRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.CancelRunRequest, _trainer_pb2.Run]
     PauseRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.RunRef, _trainer_pb2.Run]
     ResumeRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.RunRef, _trainer_pb2.Run]
@@ -105,9 +109,13 @@ class TrainerServiceAsyncStub(TrainerServiceStub):
     Answers after the run is durable. The same client_request_id returns the same run.
     """
     ImportRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ImportRunRequest, _trainer_pb2.SubmitRunResponse]  # type: ignore[assignment]
-    """A run that was made elsewhere: it is over from the beginning, and no worker ever starts for it."""
+    """A run that was made elsewhere: it is over from the beginning, and no worker ever starts for it. Either numbers of
+    other programs, which ImportRecords brings, or an unpacked archive of MOSAIC, which is taken whole or not at all.
+    """
     ImportRecords: _aio.StreamStreamMultiCallable[_trainer_pb2.RecordBatch, _trainer_pb2.RecordAck]  # type: ignore[assignment]
     """Numbers of one imported run: batches up, acknowledgements after commit down. An empty batch asks for the last one."""
+    ExportRun: _aio.UnaryStreamMultiCallable[_trainer_pb2.RunRef, _trainer_pb2.RunPart]  # type: ignore[assignment]
+    """What the databases hold of a run that is over, as the files of an archive, one after the other."""
     CancelRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.CancelRunRequest, _trainer_pb2.Run]  # type: ignore[assignment]
     PauseRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.RunRef, _trainer_pb2.Run]  # type: ignore[assignment]
     ResumeRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.RunRef, _trainer_pb2.Run]  # type: ignore[assignment]
@@ -181,7 +189,9 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _trainer_pb2.ImportRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_trainer_pb2.SubmitRunResponse, _abc.Awaitable[_trainer_pb2.SubmitRunResponse]]:
-        """A run that was made elsewhere: it is over from the beginning, and no worker ever starts for it."""
+        """A run that was made elsewhere: it is over from the beginning, and no worker ever starts for it. Either numbers of
+        other programs, which ImportRecords brings, or an unpacked archive of MOSAIC, which is taken whole or not at all.
+        """
 
     @_abc_1.abstractmethod
     def ImportRecords(
@@ -190,6 +200,14 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_trainer_pb2.RecordAck], _abc.AsyncIterator[_trainer_pb2.RecordAck]]:
         """Numbers of one imported run: batches up, acknowledgements after commit down. An empty batch asks for the last one."""
+
+    @_abc_1.abstractmethod
+    def ExportRun(
+        self,
+        request: _trainer_pb2.RunRef,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_trainer_pb2.RunPart], _abc.AsyncIterator[_trainer_pb2.RunPart]]:
+        """What the databases hold of a run that is over, as the files of an archive, one after the other."""
 
     @_abc_1.abstractmethod
     def CancelRun(

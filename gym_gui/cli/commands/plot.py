@@ -12,13 +12,12 @@ from gym_gui.cli import candidates, out_file
 from gym_gui.cli import format as fmt
 from gym_gui.cli.errors import CliError, ExitCode
 from gym_gui.cli.options import Count
-from gym_gui.cli.session import CliSession, run_id_for
+from gym_gui.cli.session import CliSession, named_run
 from mosaic_protocol.headline import RETURN_TAG
 
 if TYPE_CHECKING:
     from gym_gui.services.run_plots import Subject
     from gym_gui.services.trainer.client import TrainerClient
-    from mosaic_protocol.proto import trainer_pb2 as pb
 
 
 @click.command()
@@ -93,7 +92,7 @@ def _subjects(client: TrainerClient, words: Sequence[str]) -> list[Subject]:
     seen: set[str] = set()
     for word in words:
         where, label = label_in(word)
-        run = _run(client, where)
+        run = named_run(client, where)
         if run is not None:
             subjects = [Subject(label or run.name, [run])]
         else:
@@ -122,15 +121,3 @@ def _told_apart(found: list[Subject]) -> list[Subject]:
         else replace(subject, label=f"{subject.label} {short_id(subject.runs[0].run_id)}")
         for subject in found
     ]
-
-
-def _run(client: TrainerClient, word: str) -> pb.Run | None:
-    """The run that a word names; None where it can only be an expression. Raises for a name that nobody has."""
-    from gym_gui.services.trainer.errors import TrainerError
-
-    try:
-        return client.run(run_id_for(client, word))
-    except TrainerError as error:
-        if getattr(error, "status", "") in ("NOT_FOUND", "INVALID_ARGUMENT") and set(word) & set("=<>~!:"):
-            return None
-        raise

@@ -60,7 +60,7 @@ def label_in(text: str) -> tuple[str, str]:
 
 def groups_of(listing: Listing, wanted: Sequence[Wanted]) -> list[Group]:
     """One group for each expression. Raises CompareError where one finds nothing, or a run is in two of them."""
-    found = [Group(one.label, tuple(_runs(listing, one.where))) for one in wanted]
+    found = [Group(one.label, tuple(matching_runs(listing, one.where))) for one in wanted]
     for one, group in zip(wanted, found, strict=True):
         if not group.runs:
             raise _nothing_matches(one.where)
@@ -76,7 +76,7 @@ def groups_of(listing: Listing, wanted: Sequence[Wanted]) -> list[Group]:
 def groups_by(listing: Listing, where: str, name: str) -> list[Group]:
     """One group for each value that a field or a setting has among the runs that match. Raises CompareError."""
     members: dict[str, list[pb.Run]] = {}
-    for run in _runs(listing, where):
+    for run in matching_runs(listing, where):
         members.setdefault(_value(run, name), []).append(run)
     if not members:
         raise _nothing_matches(where)
@@ -96,7 +96,8 @@ def _value(run: pb.Run, name: str) -> str:
     return f"{name}={', '.join(texts)}" if texts and not known else ", ".join(texts) or f"no {name}"
 
 
-def _runs(listing: Listing, where: str) -> Iterable[pb.Run]:
+def matching_runs(listing: Listing, where: str) -> Iterable[pb.Run]:
+    """Every run that an expression finds, the newest first. Raises :class:`CompareError` for too many."""
     token, count = "", 0
     while True:
         page = listing(size=_PAGE, token=token, where=where)

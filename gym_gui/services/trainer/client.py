@@ -38,6 +38,7 @@ T = TypeVar("T")
 
 _TIMEOUT = 30.0
 _RETRY_SECONDS = 10.0
+_ARRIVAL_TIMEOUT = 24 * 3600.0
 
 
 class ClientError(TrainerError):
@@ -156,6 +157,16 @@ class TrainerClient:
             yield from self._stub.ImportRecords(iter(batches), metadata=self._meta)
         except grpc.RpcError as error:
             raise _translate(error) from None
+
+    def import_arrival(self, name: str) -> pb.Run:
+        """Have an unpacked archive taken in. Takes as long as the run is large. After a :class:`DaemonAwayError` the
+        run is there whole or not at all."""
+        return self._once(self._stub.ImportRun, pb.ImportRunRequest(arrival=name), _ARRIVAL_TIMEOUT).run
+
+    def export(self, reference: str) -> Iterator[pb.RunPart]:
+        """What the databases hold of a run that is over: files of :mod:`mosaic_protocol.run_archive`, each in parts
+        that follow each other."""
+        return self._stream(self._stub.ExportRun, pb.RunRef(run_id=reference))
 
     def run(self, reference: str) -> pb.Run:
         request = pb.RunRef(run_id=reference)

@@ -27,6 +27,7 @@ from gym_gui.services.trainer.rpc.guard import DoorKeeper
 from gym_gui.services.trainer.rpc.health import HealthReporter
 from gym_gui.services.trainer.rpc.service import TrainerService
 from gym_gui.services.trainer.rpc.tokens import ClientToken
+from gym_gui.services.trainer.runs.arrivals import Arrivals
 from gym_gui.services.trainer.runs.deletion import RunDeletion
 from gym_gui.services.trainer.runs.housekeeping import Housekeeping
 from gym_gui.services.trainer.runs.orchestrator import TrainerOrchestrator
@@ -108,11 +109,14 @@ class TrainerDaemon:
         stack.push_async_callback(orchestrator.close)
         deletion = RunDeletion(self._paths, storage.registry, (storage.store, storage.steps))
         stack.push_async_callback(deletion.close)
+        arrivals = Arrivals(orchestrator, deletion)
+        stack.push_async_callback(arrivals.close)
         health = HealthReporter(orchestrator, door)
         sweeps = SweepKeeper(orchestrator, roster)
         stack.push_async_callback(sweeps.close)
-        service = TrainerService(orchestrator, roster, deletion, health, sweeps, self._shutdown)
+        service = TrainerService(orchestrator, roster, deletion, arrivals, health, sweeps, self._shutdown)
         door.bind()
+        await arrivals.clean()
         await Recovery(orchestrator).run()
         await door.open()
         lock.describe(target=door.target)

@@ -44,6 +44,7 @@ CLIENT_CALLS: dict[str, Callable[[TrainerServiceStub, Metadata], Any]] = {
     "SubmitRun": lambda stub, m: stub.SubmitRun(pb.SubmitRunRequest(), metadata=m),
     "ImportRun": lambda stub, m: stub.ImportRun(pb.ImportRunRequest(), metadata=m),
     "ImportRecords": lambda stub, m: next(stub.ImportRecords(iter([forged("victim")]), metadata=m)),
+    "ExportRun": lambda stub, m: next(stub.ExportRun(pb.RunRef(run_id="victim"), metadata=m)),
     "CancelRun": lambda stub, m: stub.CancelRun(pb.CancelRunRequest(run_id="victim"), metadata=m),
     "PauseRun": lambda stub, m: stub.PauseRun(pb.RunRef(run_id="victim"), metadata=m),
     "ResumeRun": lambda stub, m: stub.ResumeRun(pb.RunRef(run_id="victim"), metadata=m),

@@ -64,7 +64,8 @@ def test_a_search_unfolds_what_it_finds_and_news_leave_the_rest_as_it_was(
     assert head is not None and not head.isExpanded()
     qtbot.keyClicks(tab.search, "default_1")
     found = line(tab, "default_1")
-    assert found is not None and found.parent() is not None and found.parent().isExpanded()
+    above = found.parent() if found is not None else None
+    assert above is not None and above.isExpanded()
     assert line(tab, "learning_rate") is None
     tab.search.clear()
     head = line(tab, folded)

@@ -16,6 +16,7 @@ from gym_gui.services.trainer.live.relay import LiveRelay
 from gym_gui.services.trainer.rpc.guard import Context, bearer_token, guarded_stream, guarded_unary
 from gym_gui.services.trainer.rpc.health import HealthReporter
 from gym_gui.services.trainer.rpc.presentation import run_message, transition_message
+from gym_gui.services.trainer.runs.arrivals import Arrivals
 from gym_gui.services.trainer.runs.deletion import RunDeletion
 from gym_gui.services.trainer.runs.imports import RunImports
 from gym_gui.services.trainer.runs.orchestrator import TrainerOrchestrator
@@ -54,12 +55,13 @@ class TrainerService(TrainerServiceServicer):
         orchestrator: TrainerOrchestrator,
         roster: WorkerRoster,
         deletion: RunDeletion,
+        arrivals: Arrivals,
         health: HealthReporter,
         sweeps: SweepKeeper,
         shutdown: asyncio.Event,
     ) -> None:
         self._orchestrator, self._roster, self._sweeps = orchestrator, roster, sweeps
-        self._deletion, self._health, self._shutdown = deletion, health, shutdown
+        self._deletion, self._arrivals, self._health, self._shutdown = deletion, arrivals, health, shutdown
         self._registry, self._hub = orchestrator.registry, orchestrator.hub
         self._reads, self._looks, self._pace = SharedReads(), SharedLooks(), Pace()
         self._search = RunSearch(orchestrator)
@@ -86,6 +88,8 @@ class TrainerService(TrainerServiceServicer):
 
     @guarded_unary
     async def ImportRun(self, request: pb.ImportRunRequest, context: Context) -> pb.SubmitRunResponse:
+        if request.arrival:
+            return pb.SubmitRunResponse(run=self._message(await self._arrivals.take(request.arrival)))
         _require_short(request.client_request_id)
         run, known = await self._imports.accept(
             request.config_json, request.client_request_id, name_is_default=request.name_is_default
@@ -102,6 +106,12 @@ class TrainerService(TrainerServiceServicer):
         async with aclosing(self._imports.take(run, _again(first, batches))) as acks:
             async for ack in acks:
                 yield ack
+
+    @guarded_stream
+    async def ExportRun(self, request: pb.RunRef, context: Context) -> AsyncIterator[pb.RunPart]:
+        async with aclosing(self._arrivals.parts(self._find(request.run_id))) as parts:
+            async for part in parts:
+                yield part
 
     @guarded_unary
     async def CancelRun(self, request: pb.CancelRunRequest, context: Context) -> pb.Run:

@@ -105,6 +105,15 @@ class HistoryRow:
     reservation: Reservation | None
 
 
+@dataclass(frozen=True)
+class PastMove:
+    """A transition that was made elsewhere, and when."""
+
+    wall_time: float
+    monotonic: float
+    transition: Transition
+
+
 class IndexRow(Protocol):
     """What :meth:`RunRegistry.page` shows of a run to those who have more to say than SQL can."""
 
@@ -176,6 +185,24 @@ class RunRegistry:
             if request_id:
                 connection.execute("INSERT INTO requests VALUES (?, ?, ?)", (request_id, run.run_id, digest))
             return stored, False
+
+        return self._writer.submit(operation)
+
+    def adopt(
+        self, run: RunRecord, past: Sequence[PastMove], note: Transition, *, name_is_default: bool = False
+    ) -> Future[RunRecord]:
+        """Store a run that is over with its history, as another registry had it; ``note`` is the last row of it. Raises
+        :class:`RefusedError` through the future when a run has the id."""
+
+        def operation(connection: sqlite3.Connection) -> RunRecord:
+            if connection.execute("SELECT 1 FROM runs WHERE run_id = ?", (run.run_id,)).fetchone() is not None:
+                raise RefusedError(f"run {run.short} is here already")
+            named = _with_fresh_name(connection, run) if name_is_default else run
+            for move in past:
+                _add_transition(connection, named, move.transition, move.wall_time, move.monotonic)
+            stored = replace(named, revision=_add_transition(connection, named, note))
+            _write_run(connection, stored, new=True)
+            return stored
 
         return self._writer.submit(operation)
 
@@ -340,14 +367,21 @@ def _known_request(connection: sqlite3.Connection, request_id: str, digest: str)
     return _decode(connection.execute("SELECT document FROM runs WHERE run_id = ?", (row["run_id"],)).fetchone())
 
 
-def _add_transition(connection: sqlite3.Connection, run: RunRecord, transition: Transition) -> int:
+def _add_transition(
+    connection: sqlite3.Connection,
+    run: RunRecord,
+    transition: Transition,
+    wall_time: float | None = None,
+    monotonic: float | None = None,
+) -> int:
+    """Made now, unless it is said when."""
     cursor = connection.execute(
         "INSERT INTO transitions (run_id, wall_time, monotonic, origin, target, cause, detail, reservation)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (
             run.run_id,
-            time.time(),
-            time.monotonic(),
+            time.time() if wall_time is None else wall_time,
+            time.monotonic() if monotonic is None else monotonic,
             transition.origin,
             transition.target,
             transition.cause,

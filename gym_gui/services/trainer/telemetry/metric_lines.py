@@ -243,7 +243,7 @@ class LineReader:
     """Gives metric lines back as they came. Shapes never change, so it remembers them."""
 
     _PAGE = (
-        "SELECT row, coalesce(line, numbers), line IS NULL, shape, step, seq, t FROM metric_lines"
+        "SELECT row, coalesce(line, numbers), line IS NULL, shape, step, seq, t, stream FROM metric_lines"
         " WHERE run = ? AND row > ?"
     )
 
@@ -252,10 +252,16 @@ class LineReader:
 
     def page(self, fetch: Fetch, run: int, after_row: int, *, limit: int, size: int) -> list[tuple[int, bytes]]:
         """(row, line) of the lines after a row: at most ``limit``, and none more once they have ``size`` bytes."""
-        found: list[tuple[int, bytes]] = []
-        for row, content, packed, shape, step, seq, t in self._rows(fetch, run, after_row, limit):
+        return [(row, line) for row, line, _ in self.page_with_streams(fetch, run, after_row, limit=limit, size=size)]
+
+    def page_with_streams(
+        self, fetch: Fetch, run: int, after_row: int, *, limit: int, size: int
+    ) -> list[tuple[int, bytes, str]]:
+        """The same, each with the stream that it came in."""
+        found: list[tuple[int, bytes, str]] = []
+        for row, content, packed, shape, step, seq, t, stream in self._rows(fetch, run, after_row, limit):
             line = rebuilt(self._tags(fetch, shape), step, seq, t, content) if packed else content
-            found.append((row, line))
+            found.append((row, line, stream))
             size -= len(line)
             if size <= 0:
                 break

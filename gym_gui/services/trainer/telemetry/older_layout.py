@@ -26,7 +26,7 @@ Fetch: TypeAlias = Callable[[str, Sequence[Any]], Iterable[Sequence[Any]]]
 TABLE = "metrics"
 KEY = "tag, step, stream, seq"
 """What the table's primary key consists of besides the run."""
-PAGE = "SELECT row, line, 0, 0, 0, seq, 0.0 FROM records WHERE run = ? AND kind = 'metric' AND row > ?"
+PAGE = "SELECT row, line, 0, 0, 0, seq, 0.0, stream FROM records WHERE run = ? AND kind = 'metric' AND row > ?"
 """Lines after a row, in the columns of :attr:`LineReader.QUERY`."""
 
 _LINES_PER_SLICE = 1000

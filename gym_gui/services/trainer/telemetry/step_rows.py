@@ -71,7 +71,7 @@ def store(connection: sqlite3.Connection, batch: Batch, summaries: int) -> Store
     acked = _acked(connection, run, batch.stream)
     if not batch.lines:
         return Stored(acked, ())
-    run = run if run is not None else _new_run_key(connection, batch.run_id)
+    run = run if run is not None else new_run_key(connection, batch.run_id)
     fresh, damaged = new_lines(batch, acked)
     lines, strangers = sorted_out(batch, fresh, _why_not)
     kept, lost = _write_chunks(connection, run, lines, summaries)
@@ -194,5 +194,5 @@ def run_key(connection: sqlite3.Connection, run_id: str) -> int | None:
     return int(row[0]) if row else None
 
 
-def _new_run_key(connection: sqlite3.Connection, run_id: str) -> int:
+def new_run_key(connection: sqlite3.Connection, run_id: str) -> int:
     return int(connection.execute("INSERT INTO run_keys (run_id) VALUES (?)", (run_id,)).lastrowid or 0)

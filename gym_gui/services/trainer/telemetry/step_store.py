@@ -10,17 +10,25 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from gym_gui.services.trainer.errors import WorldError
+from gym_gui.services.trainer.errors import RefusedError, WorldError
 from gym_gui.services.trainer.storage.group_commit import GroupCommitter
 from gym_gui.services.trainer.storage.read_connection import ReadConnection
+from gym_gui.services.trainer.telemetry import transfer
 from gym_gui.services.trainer.telemetry.batches import Batch, Stored
-from gym_gui.services.trainer.telemetry.step_rows import MIGRATIONS, insert_chunk, joined, run_key, store
+from gym_gui.services.trainer.telemetry.step_rows import (
+    MIGRATIONS,
+    insert_chunk,
+    joined,
+    new_run_key,
+    run_key,
+    store,
+)
 from mosaic_protocol import events as ev
 from mosaic_protocol.outbox import MESSAGE_BYTES
 
@@ -109,6 +117,20 @@ class StepStore:
             refused.set_exception(error)
             return refused
         return writer.submit(lambda connection: store(connection, batch, summaries), essential=batch.salvage)
+
+    def bring(self, run_id: str, rows: Sequence[transfer.Row]) -> Future[None]:
+        """Store rows of a run as they lay in another store. Raises :class:`RefusedError` through the future for what
+        cannot be one, or is there already; WorldError where the file cannot be made."""
+
+        def operation(connection: sqlite3.Connection) -> None:
+            known = run_key(connection, run_id)
+            run = known if known is not None else new_run_key(connection, run_id)
+            try:
+                transfer.write_steps(connection, run, rows)
+            except sqlite3.IntegrityError as error:
+                raise RefusedError(f"two of its steps have the same place: {error}") from error
+
+        return self._made().writer.submit(operation)
 
     def trim(self, run_id: str, keep_steps: int) -> Future[bool]:
         """Remove a slice of the oldest chunks while more steps than ``keep_steps`` stay; False when none is left to
@@ -237,6 +259,26 @@ class StepStore:
                 size += len(found[-1][2])
                 steps += found[-1][1] - max(step, found[-1][0])
         return found
+
+    def rows(self, run_id: str) -> Iterator[transfer.Row]:
+        """Everything that is stored of a run that is over, to be brought to another store. Blocks."""
+        whose = "WHERE run = (SELECT key FROM run_keys WHERE run_id = ?)"
+        for columns, table, head in (
+            ("stream, acked", "cursors", transfer.Cursor),
+            ("next_step, damaged, trimmed, compacted, claimed, episode_row, summaries", "totals", transfer.Totals),
+        ):
+            for row in self._large_rows(f"SELECT {columns} FROM {table} {whose} ORDER BY 1", (run_id,)):
+                yield head(*row), b""
+        columns = "row, episode, agent_id, length, total_reward, outcome, seed, first_step, last_step, ended_at"
+        after = -1
+        sql = f"SELECT {columns} FROM episodes {whose} AND row > ? ORDER BY row LIMIT 1000"
+        while found := self._large_rows(sql, (run_id, after)):
+            yield from ((transfer.Episode(*row), b"") for row in found)
+            after = int(found[-1][0])
+        after = 0
+        while chunks := self.chunks_between(run_id, after):
+            yield from ((transfer.Chunk(), line) for _, _, line in chunks)
+            after = chunks[-1][1]
 
     def chunk_sizes(self, run_id: str, first_step: int, limit: int) -> list[tuple[int, int, int]]:
         """(id, first step, count) of the chunks that begin with this step or later."""

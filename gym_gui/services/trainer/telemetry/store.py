@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
+from gym_gui.services.trainer.errors import RefusedError
 from gym_gui.services.trainer.storage.group_commit import GroupCommitter, Migration
 from gym_gui.services.trainer.storage.read_connection import ReadConnection
-from gym_gui.services.trainer.telemetry import metric_lines, older_layout
+from gym_gui.services.trainer.telemetry import metric_lines, older_layout, transfer
 from gym_gui.services.trainer.telemetry.batches import Batch, Line, Stored, new_lines, sorted_out
 from gym_gui.services.trainer.telemetry.metric_lines import MOST_SHAPES, LineReader, MetricLine, MetricWriter, tag_key
 from gym_gui.services.trainer.telemetry.older_layout import Fetch
@@ -111,6 +112,18 @@ class TelemetryStore:
         """Store what is new of a batch. Raises :class:`RefusedError` through the future for a gap or a bad line. What a
         worker left behind is stored on a full disk too, as far as that goes: without it the run cannot end."""
         return self._writer.submit(lambda connection: self._store(connection, batch), essential=batch.salvage)
+
+    def bring(self, run_id: str, rows: Sequence[transfer.Row]) -> Future[None]:
+        """Store rows of a run as they lay in another store. Raises :class:`RefusedError` through the future for what
+        cannot be one, or is there already."""
+
+        def operation(connection: sqlite3.Connection) -> None:
+            try:
+                transfer.write_telemetry(connection, _run_key(connection, run_id), rows)
+            except sqlite3.IntegrityError as error:
+                raise RefusedError(f"two of its records have the same place: {error}") from error
+
+        return self._writer.submit(operation)
 
     def forget(self, run_id: str) -> Future[bool]:
         """Remove a slice of a run's traces; False when none is left, so call it until then. A run that is not wholly
@@ -235,6 +248,40 @@ class TelemetryStore:
                 found.append(row)
                 size += len(row[1])
         return found
+
+    def rows(self, run_id: str) -> Iterator[transfer.Row]:
+        """Everything that is stored of a run that is over, to be brought to another store. Blocks."""
+        with self._large.snapshot() as fetch:
+            run = _key(fetch, run_id)
+            cursors = fetch("SELECT stream, acked FROM cursors WHERE run = ? ORDER BY stream", (run,)).fetchall()
+            shown = fetch(
+                "SELECT name, step, value FROM headline JOIN tags ON tags.key = tag WHERE run = ? ORDER BY name", (run,)
+            ).fetchall()
+            kinds = fetch("SELECT DISTINCT kind FROM records WHERE run = ? ORDER BY kind", (run,)).fetchall()
+        yield from ((transfer.Cursor(*row), b"") for row in cursors)
+        yield from ((transfer.Headline(*row), b"") for row in shown)
+        for (kind,) in kinds:
+            if kind != "metric":  # of an earlier layout, and read with the others
+                yield from self._record_rows(run, kind)
+        yield from self._metric_rows(run)
+
+    def _record_rows(self, run: int, kind: str) -> Iterator[transfer.Row]:
+        after, sql = 0, "SELECT row, line, stream FROM records WHERE run = ? AND kind = ? AND row > ? ORDER BY row"
+        while found := self._rows_of_one_message(sql, (run, kind, after)):
+            for row, line, stream in found:
+                yield transfer.Kept(kind, row, stream), bytes(line)
+            after = int(found[-1][0])
+
+    def _metric_rows(self, run: int) -> Iterator[transfer.Row]:
+        after = 0
+        while True:
+            with self._large.snapshot() as fetch:
+                found = self._lines.page_with_streams(fetch, run, after, limit=1000, size=MESSAGE_BYTES)
+            if not found:
+                return
+            for row, line, stream in found:
+                yield transfer.Metric(row, stream), bytes(line)
+            after = found[-1][0]
 
     def headline(self, run_id: str) -> dict[str, float]:
         rows = self._small.rows(

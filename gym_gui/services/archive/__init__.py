@@ -1,0 +1,1 @@
+"""Runs as files: packed on one machine, unpacked on another, nothing believed in between."""
