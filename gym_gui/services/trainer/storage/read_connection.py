@@ -5,12 +5,15 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from gym_gui.services.trainer.errors import RegistryCorruptError
 from gym_gui.services.trainer.storage.group_commit import connect, translate
+
+_PATIENCE = 10.0
+"""Seconds after which a connection that somebody still reads is left to the end of the process."""
 
 
 class ReadConnection:
@@ -64,4 +67,12 @@ class ReadConnection:
             raise problem from error
 
     def close(self) -> None:
-        self._connection.close()
+        """A query under way in another thread is broken off first: SQLite does not survive that its connection is
+        closed below it."""
+        with suppress(sqlite3.ProgrammingError):  # it is closed already
+            self._connection.interrupt()
+        if self._turn.acquire(timeout=_PATIENCE):
+            try:
+                self._connection.close()
+            finally:
+                self._turn.release()
