@@ -281,7 +281,11 @@ def test_a_second_daemon_says_who_holds_the_lock(make_daemon: MakeDaemon) -> Non
 def test_of_daemons_that_start_together_one_serves(make_daemon: MakeDaemon) -> None:
     daemons = [make_daemon() for _ in range(4)]
     processes = [daemon.launch() for daemon in daemons]
-    wait_for("all but one to leave", lambda: sum(process.poll() == EXIT_ALREADY_RUNS for process in processes) == 3)
+    try:
+        wait_for("all but one to leave", lambda: sum(process.poll() == EXIT_ALREADY_RUNS for process in processes) == 3)
+    except AssertionError as error:
+        told = [(process.poll(), daemon.output()[-500:]) for process, daemon in zip(processes, daemons, strict=True)]
+        raise AssertionError(f"{error}; statuses and last words: {told}") from error
     (winner,) = (daemon for daemon in daemons if daemon.process is not None and daemon.process.poll() is None)
     run_id = winner.submit(total_timesteps=5)
     assert winner.wait_over(run_id).outcome == "completed"
