@@ -13,11 +13,13 @@ export MOSAIC_TORCH_INDEX := $(TORCH_INDEX)
 endif
 
 BIN := .venv/bin
+# A worker runs whole files, and the longest begin first (gym_gui/tests/support/longest_files_first.py).
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # Where PYTHON is named in the call, an environment that another version made does not do.
 SETUP := $(PYTHON) tools/setup_environment.py $(if $(filter command,$(origin PYTHON)),--this-python)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast coverage nemesis nightly check bench coverage-matrix screenshots docs gui setup setup-gui setup-dev constraints proto clean distclean
+.PHONY: help demo test test-fast coverage nemesis nightly check bench coverage-matrix screenshots docs gui setup setup-gui setup-dev compiled constraints proto clean distclean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,20 +27,20 @@ help: ## list these targets
 demo: setup ## train PPO on CartPole-v1 through the daemon and print a summary
 	@$(BIN)/mosaic train ppo --env-id CartPole-v1 --total-timesteps 50000 --run-name demo --summary $(ARGS)
 
-test: setup-dev ## run the tests; PYTEST_ARGS="-k name -x" narrows them
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
+test: compiled ## run the tests; PYTEST_ARGS="-k name -x" narrows them
+	@$(PYTEST) $(PYTEST_ARGS)
 
-test-fast: setup-dev ## the tests without those that start daemons, break things, train or take long
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow and not nightly" $(PYTEST_ARGS)
+test-fast: compiled ## the tests without those that start daemons, break things, train or take long
+	@$(PYTEST) -m "not slow and not nightly" $(PYTEST_ARGS)
 
-coverage: setup-dev ## run the tests and say which lines they reach, also in the processes they start; build/coverage has the pages
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --cov --cov-report=term:skip-covered --cov-report=html $(PYTEST_ARGS)
+coverage: compiled ## run the tests and say which lines they reach, also in the processes they start; build/coverage has the pages
+	@$(PYTEST) --cov --cov-report=term:skip-covered --cov-report=html $(PYTEST_ARGS)
 
 nemesis: setup-dev ## break a real daemon for some minutes and check every promise; ARGS="--minutes 30 --seed 7 --where tmpfs"
 	@$(BIN)/python -m tools.nemesis $(ARGS)
 
-nightly: setup-dev ## the long forms: tests that take too long for every day, and the nemesis for half an hour in two places
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m nightly $(PYTEST_ARGS)
+nightly: compiled ## the long forms: tests that take too long for every day, and the nemesis for half an hour in two places
+	@$(PYTEST) -m nightly $(PYTEST_ARGS)
 	@$(BIN)/python -m tools.nemesis --minutes 30 --where tmpfs $(ARGS)
 	@$(BIN)/python -m tools.nemesis --minutes 30 --where disk $(ARGS)
 
@@ -73,6 +75,10 @@ setup: ## make .venv with what training needs
 
 setup-dev: ## make .venv with what tests and checks need as well
 	@$(SETUP) --profile dev
+
+# Tests start hundreds of Python processes; where PYTHONDONTWRITEBYTECODE is set, each would compile the project again.
+compiled: setup-dev
+	@$(BIN)/python -m compileall -q -j $(JOBS) $(dir $(wildcard */__init__.py))
 
 constraints: setup-dev ## pin what .venv consists of in requirements/constraints.txt; ARGS=--upgrade takes newer ones first
 	@$(BIN)/python -m tools.pin_closure $(ARGS)

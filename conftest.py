@@ -8,7 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest_plugins = ["gym_gui.tests.support.nothing_left_running", "gym_gui.tests.support.slow_tests"]
+pytest_plugins = [
+    "gym_gui.tests.support.failures_at_once",
+    "gym_gui.tests.support.nothing_left_running",
+    "gym_gui.tests.support.slow_tests",
+    "gym_gui.tests.support.longest_files_first",  # uses the one before
+]
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell that starts the tests in its background has them, and all they start, ignore Ctrl-C, which some test.

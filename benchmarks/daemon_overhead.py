@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.daemon import BenchDaemon, BenchmarkError, ScratchHome, ppo_config, wait_for
-from benchmarks.machine import ROOT, SCRATCH, CpuTrace, children, running
+from benchmarks.machine import ROOT, SCRATCH, CpuTrace, running, script_of
 from benchmarks.report import Line, Section, Target, interleaved, ratios
 from benchmarks.tensorboard_points import logged_points
 
@@ -83,7 +83,7 @@ def _quickest(runs: list[Speed]) -> float:
 def _through_daemon(daemon: BenchDaemon, steps: int) -> Speed:
     run = daemon.client.submit(ppo_config("overhead", steps=steps, seed=SEED)).run
     supervisor = wait_for("the worker to start", lambda: daemon.client.run(run.run_id).pid)
-    (script,) = wait_for("the script to start", lambda: children(supervisor))
+    script = wait_for("the script to start", lambda: script_of(supervisor))
     trace = CpuTrace([script, supervisor, daemon.pid])
     _follow(daemon, run.run_id, trace)
     ended = daemon.wait_completed(run.run_id)

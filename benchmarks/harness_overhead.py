@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks import upstream_environment
 from benchmarks.daemon import BenchmarkError, wait_for
 from benchmarks.daemon_overhead import Speed
-from benchmarks.machine import ROOT, SCRATCH, CpuTrace, children, running
+from benchmarks.machine import ROOT, SCRATCH, CpuTrace, running, script_of
 from benchmarks.report import Line, Section, Target, interleaved, ratios
 from benchmarks.tensorboard_points import logged_points
 from benchmarks.upstream_environment import UpstreamEnvironment, UpstreamEnvironmentError
@@ -57,7 +57,7 @@ def _harnessed(name: str, upstream: UpstreamEnvironment, steps: int) -> Speed:
     command = ["env", f"MOSAIC_SCRIPT_PYTHON={upstream.python}", f"PYTHONPATH={ROOT}", "OMP_NUM_THREADS=1", *words]
     with tempfile.TemporaryDirectory(prefix="harness-", dir=SCRATCH) as folder:
         with running(command, Path(folder)) as child:
-            (script,) = wait_for("the script to start", lambda: children(child.pid))
+            script = wait_for("the script to start", lambda: script_of(child.pid))
             trace = CpuTrace([script])
             status = child.wait()
         return _speed(Path(folder), trace, status, "under the harness")

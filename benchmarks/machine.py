@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SCRATCH = ROOT / "var" / "benchmarks"
 """On the disk that MOSAIC would use: in a memory file system a durable write costs nothing."""
 
+_RECORDER = b"code_changes"
 _SAMPLE_SECONDS = 0.02
 _BUSY_CORES = 0.25
 _LOOK_SECONDS = 2.0
@@ -67,6 +68,19 @@ def children(pid: int) -> list[int]:
     """The living children of a process, whichever of its threads started them."""
     found = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
     return [int(child) for words in found for child in words]
+
+
+def script_of(supervisor: int) -> int | None:
+    """The script that a supervisor runs, once it has started it. Beside it a supervisor has git look at the user's code
+    for a moment."""
+    return next((child for child in children(supervisor) if _RECORDER not in _command_of(child)), None)
+
+
+def _command_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it is gone already
+        return _RECORDER
 
 
 class CpuTrace:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.daemon import BenchDaemon, BenchmarkError, ScratchHome, ppo_config, wait_for
 from benchmarks.daemon_overhead import SEED, Speed, speed_of
-from benchmarks.machine import ROOT, CpuTrace, children
+from benchmarks.machine import ROOT, CpuTrace, script_of
 from benchmarks.report import Line, Section, Target, interleaved, ratios
 from mosaic_protocol.live.client import LiveClient, SessionAwayError
 from mosaic_protocol.live.messages import socket_of
@@ -52,7 +52,7 @@ def _trained(daemon: BenchDaemon, steps: int, pictures: list[float], *, watched:
     run = daemon.client.submit(ppo_config("watched", steps=steps, seed=SEED)).run
     folder = Path(run.run_dir)
     supervisor = wait_for("the worker to start", lambda: daemon.client.run(run.run_id).pid)
-    (script,) = wait_for("the script to start", lambda: children(supervisor))
+    script = wait_for("the script to start", lambda: script_of(supervisor))
     trace = CpuTrace([script, supervisor])
     with _watching(folder, pictures, wanted=watched):
         while not trace.wait(0.5):

@@ -23,6 +23,7 @@ def facts_of(config: WorkerConfig, plan: ScriptPlan) -> dict[str, Any]:
         "total_timesteps": config.total_timesteps,
         "script_arguments": list(plan.arguments),
         "code": code_record(plan.path),
+        "defaults": plain_settings({name: flag.default for name, flag in plan.flags.items()}),
         "resolved": plain_settings({name: plan.values.get(name, flag.default) for name, flag in plan.flags.items()}),
     }
     if plan.order is not None:

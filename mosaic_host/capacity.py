@@ -71,12 +71,36 @@ class CgroupMount:
     controllers: frozenset[str]
 
 
-def disk_free(path: Path) -> int:
-    """Free bytes for this user on the disk that holds ``path``, or will once it exists. Raises OSError."""
+@dataclass(frozen=True)
+class DiskRoom:
+    """How full a disk is for its users: what is kept back for the system counts neither as used nor as free."""
+
+    path: Path
+    """What was asked about."""
+    used: int
+    free: int
+
+    @property
+    def total(self) -> int:
+        return self.used + self.free
+
+    @property
+    def percent(self) -> float:
+        return 100 * self.used / self.total if self.total else 100.0
+
+
+def disk_room(path: Path) -> DiskRoom:
+    """Of the disk that holds ``path``, or will once it exists. Raises OSError."""
     existing = path.absolute()
     while not existing.exists() and existing != existing.parent:
         existing = existing.parent
-    return shutil.disk_usage(existing).free
+    found = shutil.disk_usage(existing)
+    return DiskRoom(path, found.used, found.free)
+
+
+def disk_free(path: Path) -> int:
+    """Free bytes for this user on the disk that holds ``path``, or will once it exists. Raises OSError."""
+    return disk_room(path).free
 
 
 def parse_meminfo(text: str) -> int | None:

@@ -297,9 +297,9 @@ def _places_can_be_opened(spec: LaunchSpec) -> bool:
     try:
         for path in (spec.stdout, spec.stderr):
             path.open("ab").close()
+        return spec.run_dir.is_dir()
     except OSError:
         return False
-    return spec.run_dir.is_dir()
 
 
 def _watched_files(spec: LaunchSpec) -> Iterator[Path]:

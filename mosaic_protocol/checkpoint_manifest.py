@@ -13,7 +13,8 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,16 @@ def score_of(metrics: Mapping[str, Any]) -> float | None:
     """What the best checkpoint of a run has most of: the mean return; None when too few episodes were played."""
     mean, episodes = number_in(metrics, "mean_return"), number_in(metrics, "episodes")
     return mean if mean is not None and episodes is not None and episodes >= EPISODES_TO_BE_BEST else None
+
+
+def best_of(checkpoints: Iterable[Path]) -> Path | None:
+    """The checkpoint with the highest mean return, by their descriptions; None where none has one."""
+    scores: dict[Path, float] = {}
+    for path in checkpoints:
+        with suppress(CheckpointError):
+            if (score := score_of(read_manifest(path).metrics)) is not None:
+                scores[path] = score
+    return max(scores, key=lambda path: scores[path], default=None)
 
 
 def number_in(table: Mapping[str, Any], name: str) -> float | None:

@@ -9,6 +9,8 @@ EPISODES_TAG = "charts/episodes"
 """How many episodes there were so far: of runs whose rows stand for many episodes each."""
 CPU_TAG = "system/cpu_seconds"
 """CPU time that the training process has used so far: curves are drawn over it. It stands beside :data:`SPS_TAG`."""
+MEMORY_TAG = "system/memory_mb"
+"""Main memory that the training process holds, in megabytes; beside :data:`SPS_TAG` too."""
 HEADLINE_TAGS = (RETURN_TAG, LENGTH_TAG, SPS_TAG, EPISODES_TAG)
 """A run's headline holds the newest value of each."""
 

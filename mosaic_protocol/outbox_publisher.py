@@ -50,15 +50,18 @@ class OutboxPublisher:
         return not self._backlog()
 
     def _backlog(self) -> bool:
-        """Whether some stream has a record that is not acknowledged."""
-        for stream in streams(self._directory):
-            reader = OutboxReader(self._directory, stream, after_seq=self._acked.get(stream, 0))
-            try:
-                if reader.read(1):
-                    return True
-            finally:
-                reader.close()
-        return False
+        """Whether some stream has a record that is not acknowledged, or may have: it cannot be looked at now."""
+        try:
+            return any(self._is_behind(stream) for stream in streams(self._directory))
+        except OSError:
+            return True
+
+    def _is_behind(self, stream: str) -> bool:
+        reader = OutboxReader(self._directory, stream, after_seq=self._acked.get(stream, 0))
+        try:
+            return bool(reader.read(1))
+        finally:
+            reader.close()
 
     async def run(self, stub: Any, metadata: tuple[tuple[str, str], ...], ended: threading.Event) -> None:
         """Publish until ``ended`` is set or the call fails. One batch is in flight at a time: simple, and an

@@ -121,6 +121,16 @@ class MosaicPaths:
         return self.trainer / "trash"
 
     @property
+    def storage_profiles(self) -> Path:
+        """How long what is kept, if somebody wrote it down."""
+        return self.root / "storage_profiles.yaml"
+
+    @property
+    def storage_lock(self) -> Path:
+        """Locked by the one command that applies a storage profile."""
+        return self.trainer / "storage.lock"
+
+    @property
     def venvs(self) -> Path:
         return self.trainer / "venvs"
 
@@ -230,6 +240,10 @@ class RunPaths:
     @property
     def evaluations(self) -> Path:
         return self.directory / "evaluations"
+
+    @property
+    def videos(self) -> Path:
+        return self.directory / "videos"
 
     @property
     def code(self) -> Path:

@@ -222,6 +222,29 @@ class RunConfig(StrictModel):
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
+class LabelChange(StrictModel):
+    """What may be changed of a config at any time; null leaves a thing as it is. Made by :func:`parse_label_change`."""
+
+    name: Label | None = Field(default=None, description="What people call the run.")
+    notes: Annotated[str, Field(max_length=MAX_NOTES)] | None = Field(default=None, description="Free text for people.")
+    add_tags: Labels = Field(default=(), description="Tags that it gets, unless it has them.")
+    remove_tags: Labels = Field(default=(), description="Tags that it has no more.")
+
+
+def parse_label_change(fields: Mapping[str, Any]) -> LabelChange:
+    """Check a change as a config is checked; raises :class:`RunConfigError` and nothing else."""
+    copy = _PlainCopy()
+    plain = copy.of(fields)
+    problems = copy.problems
+    try:
+        change = LabelChange.model_validate(plain)
+    except pydantic.ValidationError as error:
+        problems += suggest.problems_of(error, LabelChange)
+    if problems:
+        raise RunConfigError(problems)
+    return change
+
+
 def parse_run_config(source: str | bytes | Mapping[str, Any]) -> RunConfig:
     """Check JSON text or a mapping and return the config; raises :class:`RunConfigError` and nothing else.
 

@@ -47,7 +47,7 @@ def refresh_manifest(run: RunPaths, **facts: Any) -> dict[str, Any]:
 def _found_on_disk(run: RunPaths) -> dict[str, Any]:
     here = run.directory
     checkpoints = (entry for entry in _listed(run.checkpoints) if entry.name.startswith("step-"))
-    videos = (entry for entry in _listed(here / "videos") if entry.name.endswith(".mp4"))
+    videos = (entry for entry in _listed(run.videos) if entry.name.endswith(".mp4"))
     return {
         "run_id": here.name,
         "tensorboard_dir": "tensorboard" if has_event_file(run.tensorboard) else None,

@@ -173,6 +173,8 @@ def _type_inside(annotation: Any, part: str | int) -> Any:
     """The type of what ``part`` names in a value of the annotated type, None when that is not known."""
     if get_origin(annotation) is dict:
         return get_args(annotation)[1]
+    if get_origin(annotation) is list:
+        return get_args(annotation)[0]
     return _fields_by_name(annotation).get(part)
 
 

@@ -10,10 +10,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 PROXY_VARIABLES = {"http": "WANDB_VPN_HTTP_PROXY", "https": "WANDB_VPN_HTTPS_PROXY"}
+PROXY_SWITCH = "MOSAIC_WANDB_PROXY"
+NO_PROXY_NAMED = "a proxy was asked for, but neither the environment nor a .env file names one"
 
 _PROJECT_DIRECTORY = Path(__file__).resolve().parents[1]
+_ON = frozenset({"1", "true", "yes", "on"})
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s@]*@")
 
 
@@ -34,6 +38,28 @@ class Proxies:
     def __str__(self) -> str:
         places = sorted({without_credentials(address) for address in self.addresses.values()})
         return f"{' and '.join(places)} (from {self.source})"
+
+
+def switched_on(environ: Mapping[str, str]) -> bool:
+    """Whether the environment says that W&B is to be reached through a proxy."""
+    return environ.get(PROXY_SWITCH, "").strip().lower() in _ON
+
+
+def proxy_settings(extras: Mapping[str, Any]) -> dict[str, str]:
+    """What the extras of a run say of its proxy, as the environment would say it; {} where it is to have none."""
+    if not extras.get("wandb_use_vpn_proxy"):
+        return {}
+    typed = {name: extras.get(f"wandb_{scheme}_proxy") for scheme, name in PROXY_VARIABLES.items()}
+    return {PROXY_SWITCH: "1"} | {name: str(address) for name, address in typed.items() if address}
+
+
+def usual_proxies(environ: Mapping[str, str]) -> Proxies | None:
+    """Those that every program of this environment goes through."""
+    found = {
+        scheme: environ.get(f"{scheme}_proxy") or environ.get(f"{scheme.upper()}_PROXY") for scheme in PROXY_VARIABLES
+    }
+    named = {scheme: address for scheme, address in found.items() if address}
+    return Proxies(named, "the environment") if named else None
 
 
 def find_proxies(environ: Mapping[str, str], directories: Iterable[Path] | None = None) -> Proxies | None:

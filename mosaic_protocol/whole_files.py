@@ -24,7 +24,16 @@ def draft_of(path: Path) -> Path:
 
 def remove_left_drafts(path: Path) -> None:
     """Remove the drafts, files or folders, of processes that were killed while they wrote what belongs at ``path``."""
-    for draft in path.parent.glob(f".{glob.escape(path.name)}.*{_DRAFT}"):
+    _remove_left(path.parent, f".{glob.escape(path.name)}.*{_DRAFT}")
+
+
+def remove_all_left_drafts(folder: Path) -> None:
+    """The same for whatever belongs into a folder."""
+    _remove_left(folder, f".*{_DRAFT}")
+
+
+def _remove_left(folder: Path, pattern: str) -> None:
+    for draft in folder.glob(pattern):
         pid = draft.name.removesuffix(_DRAFT).rpartition(".")[2].partition("-")[0]
         if not pid.isdigit() or Path("/proc", pid).exists():
             continue
@@ -36,8 +45,16 @@ def remove_left_drafts(path: Path) -> None:
 def drafted(path: Path) -> Iterator[Path]:
     """The name of a draft that does not exist yet; at the end it takes its place, after an error it is removed.
 
-    Raises OSError, and the place is as it was.
+    Removes what killed writers of ``path`` left: they may be as large as the file. Raises OSError, and the place is as
+    it was.
     """
+    remove_left_drafts(path)
+    with _one_draft(path) as draft:
+        yield draft
+
+
+@contextmanager
+def _one_draft(path: Path) -> Iterator[Path]:
     draft = draft_of(path)
     draft.unlink(missing_ok=True)  # anything may be there, even a pipe that waits for a reader
     try:
@@ -82,7 +99,7 @@ def sync(path: Path) -> None:
 
 def write_whole(path: Path, text: str, *, mode: int = 0o666) -> None:
     """Replace a file's content. ``mode``: its permissions, less the umask. Raises OSError."""
-    with drafted(path) as draft:
+    with _one_draft(path) as draft:  # small, and written often into large folders: drafts are not looked for
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)

@@ -123,6 +123,9 @@ class Algorithm(StrictModel):
     checkpoint_params: tuple[Label, ...] = Field(
         default=(), strict=False, max_length=20, description="Parameters that name a checkpoint or a file of one."
     )
+    changeable_params: tuple[Label, ...] = Field(
+        default=(), strict=False, max_length=100, description="Parameters that a run may change as it goes on."
+    )
     recording_params: tuple[Label, ...] = Field(
         default=(), strict=False, max_length=20, description="Parameters that name a run whose recorded steps are read."
     )

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from mosaic_protocol.suggest import did_you_mean, shown
-from mosaic_protocol.wandb_proxies import PROXY_VARIABLES, find_proxies
+from mosaic_protocol.wandb_proxies import PROXY_SWITCH, find_proxies, proxy_settings
 from mosaic_protocol.worker_manifest import WorkerManifest
 from mosaic_worker.errors import UsageError
-from mosaic_worker.tracking.plan import PROXY_SWITCH
 
 KNOWN_EXTRAS = (
     "notes",
@@ -49,15 +48,14 @@ def tracking_environment(extras: Mapping[str, Any], *, speaks: bool) -> dict[str
     elsewhere W&B reads the usual names. Raises UsageError for a proxy that is asked for and nowhere named."""
     named = {"WANDB_NAME": extras.get("wandb_run_name"), "WANDB_USER_EMAIL": extras.get("wandb_email")}
     found = {name: str(value) for name, value in named.items() if value}
-    if not extras.get("wandb_use_vpn_proxy"):
+    wanted = proxy_settings(extras)
+    found |= wanted
+    if speaks or not wanted:
         return found
-    typed = {scheme: extras.get(f"wandb_{scheme}_proxy") for scheme in PROXY_VARIABLES}
-    found |= {PROXY_VARIABLES[scheme]: str(address) for scheme, address in typed.items() if address}
-    if speaks:
-        return {**found, PROXY_SWITCH: "1"}
     proxies = find_proxies({**os.environ, **found})
     if proxies is None:
         raise UsageError("a proxy for W&B was asked for, but neither the config nor a .env file names one")
+    found.pop(PROXY_SWITCH)
     return {**found, **proxies.environment()}
 
 

@@ -16,11 +16,13 @@ from gym_gui.ui.app import CockpitApp
 from gym_gui.ui.panels.doctor_panel import DoctorPanel
 from gym_gui.ui.panels.log_drawer import LogDrawer
 from gym_gui.ui.panels.metrics_panel import MetricsPanel
+from gym_gui.ui.panels.overview_tab import OverviewTab
 from gym_gui.ui.panels.run_tabs import RunTabs
 from gym_gui.ui.panels.runs_panel import RunsPanel
 from gym_gui.ui.panels.stage import Stage
 from gym_gui.ui.panels.tensorboard_tab import TensorBoardTab
 from gym_gui.ui.panels.train_dock import TrainDock
+from gym_gui.ui.panels.wandb_tab import WandbTab
 from gym_gui.ui.widgets.cleanrl_train_form import CleanRlTrainForm
 from gym_gui.ui.widgets.snackbar import Snackbar
 from mosaic_protocol.paths import MosaicPaths
@@ -29,6 +31,7 @@ from tools.screenshot_mind import mind_scenes
 from tools.screenshot_play import PlayScenes
 from tools.screenshot_replay import NAMES as REPLAY_NAMES
 from tools.screenshot_replay import replay_scenes
+from tools.screenshot_sweep import sweep_scenes
 
 Panel = TypeVar("Panel", bound=QWidget)
 ENV_ID = "CartPole-v1"
@@ -77,6 +80,7 @@ class Scenes:
             self._try(scenes)
         self._try(self.replay)
         self._try(self.minds)
+        self._try(self.sweep)
         self._try(self.commands)
         self._try(self.daemon_away)
 
@@ -128,7 +132,8 @@ class Scenes:
         with TrainerClient.connect(self.cockpit.bridge.paths) as client:
             submit = partial(self.submit, client)
             for seed in SEEDS:
-                submit(f"ppo-{seed}", algo="ppo", seed=seed, steps=LEARNING_STEPS)
+                tracked = {"track": True} if seed == SEEDS[0] else None
+                submit(f"ppo-{seed}", algo="ppo", seed=seed, steps=LEARNING_STEPS, flags=tracked)
             submit("dqn", algo="dqn", seed=1, steps=12_000, flags={"learning_starts": 1000, "train_frequency": 4})
             submit("failed", algo="ppo", seed=5, steps=LEARNING_STEPS, flags=too_fast, name="ppo-learning-rate-1e30")
             submit("live", algo="ppo", seed=4, steps=LIVE_STEPS, name="ppo-cartpole-long")
@@ -273,6 +278,12 @@ class Scenes:
         self.select("ppo-1", "ppo-2", "dqn")
         self.cockpit.commands.action("compare-settings").trigger()
         self.camera.take("stage-differences")
+        self.select(*(f"ppo-{seed}" for seed in SEEDS), "dqn")
+        self.cockpit.commands.action("compare-runs").trigger()
+        comparison = self.part(Stage).compared.comparison
+        self.until("the comparison", lambda: comparison.found is not None)
+        self.camera.take("stage-statistics")
+        self.part(Stage).compared.views.choose("curves")
 
     def lists(self) -> None:
         if not self.runs:
@@ -309,7 +320,16 @@ class Scenes:
             if name == "tensorboard":
                 self.until("TensorBoard", lambda: any(tab.address for tab in tabs.findChildren(TensorBoardTab)))
             self.camera.take(f"run-{name}")
+        self.cockpit.selection.select([self.runs["ppo-1"]])
+        tabs.show_tab("overview")
+        self.until("the overview", lambda: any(tab.facts for tab in tabs.findChildren(OverviewTab)))
+        self.camera.take("run-overview")
+        self.cockpit.selection.select([self.runs["live"]])
         tabs.show_tab("live")
+        self.cockpit.selection.select([self.runs[f"ppo-{SEEDS[0]}"]])
+        tabs.show_tab("wandb")
+        self.until("W&B's curves", lambda: any(tab.grid.cards for tab in tabs.findChildren(WandbTab)))
+        self.camera.take("run-wandb")
 
     def doctor(self) -> None:
         if not self.camera.wants("doctor-busy"):
@@ -365,6 +385,9 @@ class Scenes:
 
     def minds(self) -> None:
         mind_scenes(self)
+
+    def sweep(self) -> None:
+        sweep_scenes(self)
 
     # ---- the frame -----------------------------------------------------------------------------------------------
 
@@ -423,13 +446,16 @@ _WITH_RUNS: Sequence[str] = (
         "window-large",
         "window-small",
         "stage-differences",
+        "stage-statistics",
+        "run-overview",
         "stage-paused",
         "stage-finished",
         "stage-queued",
         "stage-failed",
     ),
     *("stage-compared", "log-busy", "log-search", "metrics-seeds", "runs-busy", "runs-grouped", "runs-cancel"),
-    *("runs-no-match", "capacity-busy", "run-live", "run-tensorboard", "checkpoints-busy", "checkpoints-evaluated"),
+    *("runs-no-match", "capacity-busy", "run-live", "run-tensorboard", "run-wandb", "checkpoints-busy"),
+    "checkpoints-evaluated",
     *("checkpoints-large", "checkpoints-import", "checkpoints-import-error", "snackbar-undo", "runs-trash"),
     *REPLAY_NAMES,
     "daemon-away",

@@ -62,6 +62,7 @@ def data_root() -> Iterator[MosaicPaths]:
     home = Path(tempfile.mkdtemp(prefix="mosaic-screenshots-"))
     os.environ.update(MOSAIC_HOME=str(home), MOSAIC_TRAINER_CPUS="4", MOSAIC_TRAINER_PREWARM="cleanrl")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ["WANDB_MODE"] = "offline"
     paths = MosaicPaths.from_environment()
     TrainerClient.connect(paths).close()
     try:

@@ -519,6 +519,7 @@ def test_the_passes_over_a_rollout_end_once_the_policy_has_moved_too_far() -> No
 # --- the script --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_ppg_learns_to_name_the_lit_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lamps: None) -> None:
     flags = ["--num-envs", "8", "--num-steps", "32", "--num-minibatches", "4", "--n-iteration", "4"]
     assert run_main(ppg, monkeypatch, tmp_path, *flags, "--total-timesteps", "3072", "--learning-rate", "2e-3") == 0

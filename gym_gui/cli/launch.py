@@ -16,11 +16,11 @@ from gym_gui.cli.errors import CliError, ExitCode
 from gym_gui.cli.options import json_option
 from gym_gui.cli.preflight import check_with_worker
 from gym_gui.cli.run_plan import RunPlan
-from gym_gui.cli.session import CliSession, passing_notice, program
+from gym_gui.cli.session import CliSession, passing_notice, program, warn_of_disk
 from gym_gui.services.run_words import summary_value
 
 if TYPE_CHECKING:
-    from gym_gui.cli.estimates import Outlook
+    from gym_gui.services.run_outlook import Outlook
     from gym_gui.services.trainer.client import TrainerClient
     from mosaic_protocol.proto import trainer_pb2 as pb
 
@@ -185,6 +185,7 @@ def _tell_outlook(session: CliSession, plan: RunPlan, found: dict[str, Any] | No
 
     with session.client() as client:
         expected = outlook(client, plan, found)
+        warn_of_disk(client)
     if expected.sentence:
         click.echo(f"Expected: {expected.sentence}")
     if expected.warning:

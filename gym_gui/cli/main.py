@@ -13,7 +13,7 @@ import click
 from click.shell_completion import shell_complete
 
 from gym_gui.cli import candidates, out_file, output
-from gym_gui.cli.commands import control, runs
+from gym_gui.cli.commands import control, labels, runs
 from gym_gui.cli.commands.archive import export, import_archive
 from gym_gui.cli.commands.bundles import bundles
 from gym_gui.cli.commands.checkpoints import checkpoints
@@ -36,11 +36,13 @@ from gym_gui.cli.commands.replay import replay
 from gym_gui.cli.commands.reproduce import reproduce
 from gym_gui.cli.commands.script_help import flags
 from gym_gui.cli.commands.steps import episodes, steps
+from gym_gui.cli.commands.storage import storage
 from gym_gui.cli.commands.submit import submit
 from gym_gui.cli.commands.sweep import sweep
 from gym_gui.cli.commands.tell import tell
 from gym_gui.cli.commands.tensorboard import tensorboard
 from gym_gui.cli.commands.train import train
+from gym_gui.cli.commands.wandb import wandb
 from gym_gui.cli.commands.workers import workers
 from gym_gui.cli.errors import HOME_OPTION, CliError, ExitCode, report, report_crash, translated, wants_json
 from gym_gui.cli.options import PlainGroup, help_when_alone
@@ -103,6 +105,7 @@ for _command in (
     metrics,
     plot,
     tensorboard,
+    wandb,
     episodes,
     steps,
     mind,
@@ -114,12 +117,16 @@ for _command in (
     control.cancel,
     control.delete,
     control.restore,
+    labels.rename,
+    labels.tag,
+    labels.note,
     checkpoints,
     evaluate,
     import_checkpoint,
     import_logs,
     export,
     import_archive,
+    storage,
     policy,
     flags,
     workers,

@@ -31,6 +31,7 @@ NEWEST = "last"
 
 _SLOW_SECONDS = 0.3
 _PROGRESS_SECONDS = 0.2
+_HEALTH_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,25 @@ def run_id_for(client: TrainerClient, reference: str, *, deleted: bool = False) 
         sentence = f"there is nothing in the trash: {trash}" if deleted else f"there are no runs yet: {start}"
         raise CliError(sentence, ExitCode.NO_SUCH_RUN)
     return newest.run_id
+
+
+def require_files_here(client: TrainerClient, session: CliSession) -> None:
+    """For commands that read the files of runs themselves."""
+    home = Path(client.health().home)
+    if home.resolve() != session.paths.root.resolve():
+        raise CliError(f"the daemon keeps its runs in {home}: name that with --home", ExitCode.REFUSED)
+
+
+def warn_of_disk(client: TrainerClient) -> None:
+    """One line on stderr while the disk is nearly full; no command fails because nobody could be asked."""
+    from gym_gui.services.trainer.client import ClientError
+
+    try:
+        sentence = client.health(_HEALTH_SECONDS).disk_warning
+    except ClientError:
+        return
+    if sentence:
+        click.echo(f"Warning: {one_line(sentence)}", err=True)
 
 
 def named_run(client: TrainerClient, word: str) -> pb.Run | None:

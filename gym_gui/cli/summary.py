@@ -91,6 +91,18 @@ def products(run: pb.Run) -> list[tuple[str, str]]:
     return [(label, _within(folder, name) if isinstance(name, str) else "") for label, name in named.items()]
 
 
+def tracking(run: pb.Run) -> str:
+    """The link of the run's page at W&B, or that what was recorded waits here; "" for a run that is not tracked."""
+    from gym_gui.services.wandb.run_side import UploadState, side_of
+
+    side = side_of(Path(run.run_dir), is_over=run_view.is_over(run))
+    if side.upload in (UploadState.WAITS, UploadState.PARTLY):
+        sync = f"`{program()} wandb sync {run_view.short_id(run.run_id)}` uploads it"
+        recorded = "recorded offline" if side.upload is UploadState.WAITS else "not all of it is uploaded"
+        return f"{side.url}, {recorded}: {sync}" if side.url else f"{recorded}: {sync}"
+    return side.url or (f"tracked {side.mode}" if side.is_tracked else "")
+
+
 def origin(run: pb.Run) -> list[tuple[str, str]]:
     """Which code a run ran and on what, as it was recorded at its start; "" for what was not."""
     from gym_gui.services.run_diff import compared

@@ -46,11 +46,27 @@ def planned(
 def specified(plan: RunPlan, given: Mapping[str, Any], described: Mapping[str, Any] | None) -> SweepSpec:
     """What the daemon is asked for. Raises :class:`CliError` for a space that cannot be searched."""
     from gym_gui.services.sweeps.space import SpaceError
+    from gym_gui.services.sweeps.spec_check import why_refused, why_unable
 
+    _require_one_objective(given)
     try:
-        return _spec(plan, _space(given["space"], described), given, described)
+        spec = _spec(plan, _space(given["space"], described), given, described)
     except SpaceError as error:
         raise CliError(str(error), ExitCode.REFUSED) from error
+    if sentence := why_refused(spec) or why_unable(spec, plan.manifest):
+        raise CliError(sentence, ExitCode.REFUSED)
+    return spec
+
+
+def _require_one_objective(given: Mapping[str, Any]) -> None:
+    """Returns of training and of evaluations are never mixed: who asks for both is asked which."""
+    context = click.get_current_context()
+    for name in ("metric", "last"):
+        if given["evaluate"] and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise CliError(
+                f"choose one of --evaluate and --{name}: a sweep is judged by evaluations or by training",
+                ExitCode.REFUSED,
+            )
 
 
 def _space(file: str | None, described: Mapping[str, Any] | None) -> Space:
@@ -100,6 +116,12 @@ def _spec(plan: RunPlan, space: Space, given: Mapping[str, Any], described: Mapp
         last=given["last"],
         retries=given["retries"],
         patience=given["patience"],
+        evaluate=given["evaluate"],
+        evaluate_mode=given["evaluate_mode"],
+        evaluate_seed=given["evaluate_seed"],
+        quantile=given["quantile"],
+        perturb=given["perturb"],
+        resample=given["resample"],
     )
 
 
@@ -110,8 +132,13 @@ def _default_steps(described: Mapping[str, Any] | None) -> int:
 
 
 def _rungs(given: Mapping[str, Any], total: int) -> tuple[int, ...]:
-    """Those that were asked for; else a quarter of the run, and for asha each eta times the one before, for the median
-    each quarter. The first is generous on purpose: what begins slowly is to be seen."""
+    """Those that were asked for, else the usual ones; for pbt every interval."""
+    from gym_gui.services.sweeps.wish import WishError, rungs_for
+
+    if given["interval"] and given["pruner"] != "pbt":
+        raise CliError("--interval is for a population: give --pruner pbt as well", ExitCode.REFUSED)
+    if given["interval"] and given["rungs"]:
+        raise CliError("choose one of --interval and --rungs", ExitCode.REFUSED)
     if given["pruner"] == "none":
         if given["rungs"]:
             raise CliError("--rungs are for a pruner: give --pruner asha or --pruner median as well", ExitCode.REFUSED)
@@ -123,15 +150,20 @@ def _rungs(given: Mapping[str, Any], total: int) -> tuple[int, ...]:
         if steps != sorted(set(steps)) or steps[-1] >= total:
             raise CliError(f"--rungs are steps in ascending order below {total:,}", ExitCode.REFUSED)
         return tuple(steps)
-    if total < 8:
-        raise CliError(f"--pruner {given['pruner']} has nothing to look at in {total} steps", ExitCode.REFUSED)
-    first = total // 4
-    if given["pruner"] == "median":
-        return first, 2 * first, 3 * first
-    found = [first]
-    while found[-1] * given["eta"] < total:
-        found.append(found[-1] * given["eta"])
-    return tuple(found)
+    if given["pruner"] == "pbt":
+        return _every(given["interval"] or max(1, total // 10), total)
+    try:
+        return rungs_for(given["pruner"], total, given["eta"])
+    except WishError as error:
+        raise CliError(f"--pruner {error}", ExitCode.REFUSED) from None
+
+
+def _every(interval: int, total: int) -> tuple[int, ...]:
+    """The rungs of a population: those of the interval, but none so near the end that nothing follows it."""
+    found = tuple(range(interval, total - interval // 2, interval))
+    if not found:
+        raise CliError(f"--interval must be below the {total:,} steps of a run", ExitCode.REFUSED)
+    return found
 
 
 def check(session: CliSession, plan: RunPlan, spec: SweepSpec, given: Mapping[str, Any]) -> None:
@@ -177,6 +209,8 @@ def tell_plan(name: str, spec: SweepSpec, *, as_json: bool) -> int:
         fmt.echo_json({"name": name, "spec": msgspec.to_builtins(spec)})
         return ExitCode.OK
     rungs = ", ".join(f"{step:,}" for step in spec.rungs) or "none"
+    from gym_gui.services.sweeps.report import objective_told
+
     click.echo("This sweep would start:")
     click.echo(
         fmt.pairs(
@@ -184,6 +218,7 @@ def tell_plan(name: str, spec: SweepSpec, *, as_json: bool) -> int:
                 ("name", name),
                 ("searched", ", ".join(spec.space)),
                 ("fixed", ", ".join(spec.fixed) or "nothing"),
+                ("objective", fmt.one_line(objective_told(spec))),
                 ("trials", f"{spec.trials}, {spec.parallel} at a time, by {spec.sampler}"),
                 ("steps of a run", f"{spec.total_steps:,}" if spec.total_steps else "the script's"),
                 ("pruner", f"{spec.pruner}, rungs at steps: {rungs}"),

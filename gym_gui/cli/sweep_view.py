@@ -25,6 +25,8 @@ _CODES = {"completed": ExitCode.OK, "failed": ExitCode.FAILED, "stopped": ExitCo
 
 
 def shown_sweep(found: Sweep, file: str) -> str:
+    from gym_gui.services.sweeps.report import objective_told
+
     best = found.best()
     counts: dict[str, int] = {}
     for trial in found.trials:
@@ -35,10 +37,7 @@ def shown_sweep(found: Sweep, file: str) -> str:
             ("sweep", f"{found.name} ({found.sweep_id[-6:]})"),
             ("state", f"{found.state}{': ' + fmt.one_line(found.reason) if found.reason else ''}"),
             ("trials", f"{len(found.trials)} of {found.budget}: {told}"),
-            (
-                "objective",
-                f"{found.spec.direction} {fmt.one_line(found.spec.metric)}, mean of the last {found.spec.last}",
-            ),
+            ("objective", fmt.one_line(objective_told(found.spec))),
             ("best", f"trial {best.number}: {number(best.value)}, {_params(best)}" if best else "none yet"),
             ("study", file),
         ]
@@ -193,6 +192,8 @@ def sweep_object(found: Sweep) -> dict[str, Any]:
         "rungs": list(spec.rungs),
         "seeds": list(spec.seeds),
         "parallel": spec.parallel,
+        "evaluate": spec.evaluate,
+        "evaluate_mode": spec.evaluate_mode if spec.evaluate else None,
         "created_at": found.created_at,
         "ended_at": found.ended_at or None,
     }
@@ -232,12 +233,19 @@ def measured_text(found: Sweep, told: Sequence[Measured], seeds: int) -> str:
         ]
         for one in told
     ]
+    from gym_gui.services.sweeps.report import objective_told
+
     headers = ["SETTINGS OF", found.spec.objective.upper(), "BEATS THE DEFAULT", "EVERY RUN", "SETTINGS"]
     lines = [
-        f"{fmt.one_line(found.spec.metric)}, mean of the last {found.spec.last}, {fmt.counted(seeds, 'fresh seed')}:",
+        f"{fmt.one_line(objective_told(found.spec))}, {fmt.counted(seeds, 'fresh seed')}:",
         fmt.table(headers, rows, give_way="SETTINGS"),
     ]
     lines += [f"Note: left out: {fmt.one_line(why)}" for one in told for why in one.left_out]
+    if any(one.contender.trial and one.contender.trial.turns for one in told):
+        lines.append(
+            "Note: the settings of a population change while it trains. Here the last ones of each were used from the "
+            "beginning: that is another run, and may be worse."
+        )
     if seeds < 5:
         lines.append("Note: with fewer than 5 seeds an interval says little about the next run.")
     return "\n".join(lines)

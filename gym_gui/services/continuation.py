@@ -115,3 +115,17 @@ def duplicated(run: pb.Run) -> dict[str, Any]:
     if (settings.get("start") or {}).get("mode") == "resume":
         del settings["start"]
     return config
+
+
+_WHAT_IS_TRAINED = ("algo", "env_id", "dataset", "seed")
+
+
+def with_settings_of(run: pb.Run, other: pb.Run) -> dict[str, Any]:
+    """The config of a run that trains what ``run`` does, with its seed, and has every other setting of ``other``. Both
+    are of one worker."""
+    config, settings = duplicated(run), duplicated(other)["metadata"]["worker"]["config"]
+    own = config["metadata"]["worker"]["config"]
+    kept = {name: own[name] for name in _WHAT_IS_TRAINED if name in own}
+    lent = {name: value for name, value in settings.items() if name not in (*_WHAT_IS_TRAINED, "start")}
+    config["metadata"]["worker"]["config"] = {**lent, **kept, **({"start": own["start"]} if "start" in own else {})}
+    return config

@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Literal
 
 from gym_gui.services.external_services import look_for
+from gym_gui.services.storage.disk import disk_warning
 from gym_gui.services.trainer.bundles.manager import NAMED_IN_ADVICE, BundleInfo, BundleManager
 from gym_gui.services.trainer.bundles.requirements import find_here, finder_in
 from gym_gui.services.trainer.errors import TrainerError
-from mosaic_host.capacity import disk_free
+from gym_gui.services.trainer.settings import TrainerSettings
+from mosaic_host.capacity import disk_room
 from mosaic_host.gpu import GpuProbe, probe_gpus
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.worker_manifest import Discovery, discover
@@ -104,16 +106,19 @@ def _data_root(root: Path) -> Check:
 
 def _disk(root: Path) -> Check:
     title = "Disk space"
-    fix = f"du -xh --max-depth=2 {shlex.quote(str(root))} | sort -h | tail -n 20"
+    fix = "mosaic storage plan"
     try:
-        free = disk_free(root)
+        room = disk_room(root)
     except OSError as error:
         return Check("disk", title, "fail", f"The free space for {root} cannot be read: {error}", fix)
+    free = room.free
     detail = f"{free / 1e9:.1f} GB free for {root}"
     if free < DISK_FAIL_BYTES:
         return Check("disk", title, "fail", f"{detail}: too little to store a run", fix)
     if free < DISK_WARN_BYTES:
         return Check("disk", title, "warn", f"{detail}: too little for long runs or a new environment", fix)
+    if disk_warning(room, TrainerSettings.disk_warn_percent):
+        return Check("disk", title, "warn", f"{detail}: it is {room.percent:.0f} % full", fix)
     return Check("disk", title, "ok", detail)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gym_gui.services.run_labels import Scalar, config_of, flat_settings
 from gym_gui.services.run_words import MISSING, duration, quantity, short_id, state_word
+from gym_gui.services.setting_defaults import setting_defaults
 from mosaic_protocol.headline import LENGTH_TAG, MEAN_RETURN, RETURN_TAG, SPS_TAG
 from mosaic_protocol.paths import RunPaths
 from mosaic_protocol.plain_text import one_line
@@ -47,6 +48,14 @@ class Row:
     section: str
     name: str
     values: tuple[Value, ...]
+    default: Value | None = None
+    """What a setting is where nobody gives it, as far as that is known."""
+
+    def is_changed(self, value: Value) -> bool:
+        """Whether a run has something there that it was given and that is not the default."""
+        if value.raw is None or value.is_default:
+            return False
+        return self.default is None or not _same(self.default.raw, value.raw)
 
     @property
     def is_equal(self) -> bool:
@@ -77,7 +86,7 @@ def diff_of(runs: Sequence[pb.Run]) -> RunDiff:
 
 def compared(runs: Sequence[pb.Run], manifests: Sequence[Mapping[str, Any]]) -> RunDiff:
     sides = [_Side.of(run, manifest) for run, manifest in zip(runs, manifests, strict=True)]
-    rows = [row for section in SECTIONS for row in _rows(section, [side.sections[section] for side in sides])]
+    rows = [row for section in SECTIONS for row in _rows(section, sides)]
     return RunDiff(tuple(runs), tuple(rows))
 
 
@@ -99,11 +108,12 @@ def as_object(diff: RunDiff, *, everything: bool = False) -> dict[str, Any]:
     }
 
 
-def as_table(diff: RunDiff, *, everything: bool = False) -> str:
+def as_table(runs: Sequence[pb.Run], rows: Iterable[Row]) -> str:
     """Lines with tabs between cells, as spreadsheets take them from the clipboard."""
-    lines = [["", "", *(f"{run.name} ({short_id(run.run_id)})" for run in diff.runs)]]
+    lines = [["", "", "default", *(f"{run.name} ({short_id(run.run_id)})" for run in runs)]]
     lines += [
-        [row.section, row.name, *(value.shown for value in row.values)] for row in diff.shown(everything=everything)
+        [row.section, row.name, row.default.text if row.default else "", *(value.text for value in row.values)]
+        for row in rows
     ]
     return "\n".join("\t".join(cell.replace("\t", " ") for cell in line) for line in lines) + "\n"
 
@@ -118,6 +128,7 @@ class _Side:
     """What is known of one run, by section and name."""
 
     sections: Mapping[str, _Values]
+    defaults: _Values
 
     @classmethod
     def of(cls, run: pb.Run, manifest: Mapping[str, Any]) -> _Side:
@@ -129,7 +140,7 @@ class _Side:
             "environment": _environment(manifest),
             "results": _results(run, manifest),
         }
-        return cls(found)
+        return cls(found, _defaults(run.worker_type, manifest))
 
 
 def _of_run(run: pb.Run, config: Mapping[str, Any]) -> _Values:
@@ -165,6 +176,14 @@ def _settings(given: Mapping[str, Scalar], manifest: Mapping[str, Any]) -> _Valu
     defaults = {name: _plain(value) for name, value in resolved.items() if name not in given}
     values = {name: Value(value, _text(value)) for name, value in given.items()}
     return values | {name: Value(value, _text(value), is_default=True) for name, value in defaults.items()}
+
+
+def _defaults(worker_type: str, manifest: Mapping[str, Any]) -> _Values:
+    """What the worker wrote down of its script; else what the schema of the worker says."""
+    recorded = _part(manifest, "defaults")
+    known = _told(recorded) if recorded else {}
+    schema = {name: Value(value, _text(value)) for name, value in setting_defaults(worker_type).items()}
+    return schema | known
 
 
 def _code(manifest: Mapping[str, Any]) -> _Values:
@@ -232,9 +251,18 @@ def _results(run: pb.Run, manifest: Mapping[str, Any]) -> _Values:
 # ---- putting sides together --------------------------------------------------------------------------------------
 
 
-def _rows(section: str, sides: Sequence[_Values]) -> Iterator[Row]:
-    for name in _names(sides):
-        yield Row(section, name, tuple(side.get(name, Value()) for side in sides))
+def _rows(section: str, sides: Sequence[_Side]) -> Iterator[Row]:
+    parts = [side.sections[section] for side in sides]
+    for name in _names(parts):
+        values = tuple(part.get(name, Value()) for part in parts)
+        yield Row(section, name, values, _default_of(name, values, sides) if section == "settings" else None)
+
+
+def _default_of(name: str, values: Sequence[Value], sides: Sequence[_Side]) -> Value | None:
+    """None also where two runs have different ones: then it is nobody's default."""
+    known = [side.defaults[name] for side in sides if name in side.defaults]
+    known = known or [value for value in values if value.is_default]
+    return known[0] if known and all(_same(known[0].raw, other.raw) for other in known[1:]) else None
 
 
 def _names(sides: Iterable[_Values]) -> list[str]:

@@ -17,7 +17,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from gym_gui.services.run_pace import own_speed, own_steps
-from gym_gui.services.run_words import size
+from gym_gui.services.run_words import counted, size
 from mosaic_protocol.paths import RunPaths
 from mosaic_protocol.settings_spelling import GENERAL, respelt
 
@@ -50,11 +50,17 @@ class Estimate:
 
     def sentence(self) -> str:
         where = "on this environment" if self.same_environment else "on other environments"
-        runs = "1 earlier run" if self.runs == 1 else f"{self.runs} earlier runs"
         with_settings = " with these settings" if self.same_settings else ""
-        space = "" if self.bytes is None else f", {size(self.bytes)} of disk"
         speed = f"{self.steps_per_second:,.0f}" if self.steps_per_second >= 10 else f"{self.steps_per_second:.2g}"
-        return f"about {spoken_time(self.seconds)} at {speed} steps/s{space} ({runs} {where}{with_settings})"
+        basis = f"{counted(self.runs, 'earlier run')} {where}{with_settings}"
+        return f"about {spoken_time(self.seconds)} at {speed} steps/s{self._space()} ({basis})"
+
+    def brief(self) -> str:
+        """The same where there is room for one line."""
+        return f"about {spoken_time(self.seconds)}{self._space()}, from {counted(self.runs, 'earlier run')}"
+
+    def _space(self) -> str:
+        return "" if self.bytes is None else f", {size(self.bytes)} of disk"
 
     def as_object(self) -> dict[str, Any]:
         return {
@@ -151,9 +157,9 @@ def _bytes_for(run: pb.Run, steps: float) -> float:
     return folder_bytes(folder.directory) + growing * (steps / own_steps(run) - 1)
 
 
-def folder_bytes(folder: Path) -> int:
-    """The files in a folder, of which at most so many are looked at; links are not followed."""
-    total, left, waiting = 0, _MOST_FILES, [folder]
+def folder_bytes(folder: Path, most: int = _MOST_FILES) -> int:
+    """What the files in a folder take of the disk; at most so many are looked at, and links are not followed."""
+    total, left, waiting = 0, most, [] if folder.is_symlink() else [folder]
     while waiting and left > 0:
         try:
             with os.scandir(waiting.pop()) as entries:
@@ -171,28 +177,52 @@ def folder_bytes(folder: Path) -> int:
 # ---- guard rails -------------------------------------------------------------------------------------------------
 
 
-def warning(found: Estimate | None, total_steps: int | None, *, gpus: int = 0, free_gpus: int = 0) -> str:
-    """A sentence where a run would take a day or more on the CPU alone, with something shorter to try; "" otherwise.
+@dataclass(frozen=True)
+class Caution:
+    """A run would take a day or more on the CPU alone. ``fewer`` steps, which take ``fewer_seconds``, show whether it
+    learns at all; ``known``: whether anybody has measured how fast the script is here."""
 
-    ``gpus``: that it asked for; ``free_gpus``: that this machine has.
-    """
+    seconds: float
+    steps: int
+    fewer: int
+    fewer_seconds: float
+    known: bool
+    has_gpu: bool
+
+    def on_command_line(self) -> str:
+        card = ", or reserve a GPU with --gpus 1" if self.has_gpu else ""
+        short = f"--total-timesteps {self.fewer}"
+        if not self.known:
+            return (
+                f"how fast this script is here is not known; at {SLOW:.0f} steps/s, as scripts that learn from "
+                f"pictures may have on a CPU, {self.steps:,} steps take {spoken_time(self.seconds)}: "
+                f"try {short} first{card}"
+            )
+        return (
+            f"on the CPU alone this takes about {spoken_time(self.seconds)}: try {short} first, which takes about "
+            f"{spoken_time(self.fewer_seconds)}{card}"
+        )
+
+    def in_a_form(self) -> str:
+        """Where there are fields and no flags, little room, and the line above says that nothing was measured."""
+        card = ", or reserve a GPU" if self.has_gpu else ""
+        if not self.known:
+            slow = f"At {SLOW:.0f} steps/s, as it may be with pictures on a CPU, this takes {spoken_time(self.seconds)}"
+            return f"{slow}. Try {self.fewer:,} steps first{card}."
+        instead = f"Try {self.fewer:,} steps first, which take about {spoken_time(self.fewer_seconds)}"
+        return f"On the CPU alone this takes about {spoken_time(self.seconds)}. {instead}{card}."
+
+
+def caution(found: Estimate | None, total_steps: int | None, *, gpus: int = 0, free_gpus: int = 0) -> Caution | None:
+    """None for a run that takes less than a day. ``gpus``: that it asked for; ``free_gpus``: that this machine has."""
     if gpus or not total_steps:
-        return ""
+        return None
     seconds = total_steps / SLOW if found is None else found.seconds
     if seconds < DAY:
-        return ""
-    card = ", or reserve a GPU with --gpus 1" if free_gpus else ""
-    if found is None:
-        short = f"--total-timesteps {_rounded(SLOW * 300)}"
-        return (
-            f"how fast this script is here is not known; at {SLOW:.0f} steps/s, as scripts that learn from pictures "
-            f"may have on a CPU, {total_steps:,} steps take {spoken_time(seconds)}: try {short} first{card}"
-        )
-    fewer = _rounded(found.steps_per_second * _SITTING)
-    return (
-        f"on the CPU alone this takes about {spoken_time(seconds)}: try --total-timesteps {fewer} first, which takes "
-        f"about {spoken_time(fewer / found.steps_per_second)}{card}"
-    )
+        return None
+    speed, sitting = (SLOW, 300.0) if found is None else (found.steps_per_second, _SITTING)
+    fewer = _rounded(speed * sitting)
+    return Caution(seconds, total_steps, fewer, fewer / speed, found is not None, bool(free_gpus))
 
 
 def _rounded(steps: float) -> int:

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from gym_gui.services.run_labels import Scalar, config_of, flat_settings
@@ -220,6 +220,10 @@ class Term:
         return self.kind is Kind.SETTING
 
     def matches(self, facts: Facts) -> bool:
+        if self.kind is Kind.SETTING and self.operator in _COMPARE:  # a table asks so ten thousand times at once
+            value, bound = facts.setting(self.field), self.operands[0].number
+            assert bound is not None, "the parser sees to it"
+            return value is not None and not isinstance(value, str) and _COMPARE[self.operator](value, bound)
         values = self._values(facts)
         if self.operator in ("=", "!="):
             return any(self._fits(operand, values) for operand in self.operands) == (self.operator == "=")
@@ -258,7 +262,7 @@ class RunFilter:
     def matches(self, facts: Facts) -> bool:
         return all(term.matches(facts) for term in self.terms)
 
-    @property
+    @cached_property
     def settings(self) -> tuple[Term, ...]:
         return tuple(term for term in self.terms if term.is_setting)
 
@@ -271,8 +275,7 @@ class RunFacts:
     given."""
 
     def __init__(self, run: pb.Run, now: float | None = None, settings: Mapping[str, Scalar] | None = None) -> None:
-        self._run, self._settings = run, settings
-        self._now = time.time() if now is None else now
+        self._run, self._settings, self._now = run, settings, now
 
     def values(self, field: str) -> Sequence[Scalar]:
         run = self._run
@@ -286,7 +289,7 @@ class RunFacts:
         if field == "seed":
             return (run.seed,) if run.HasField("seed") else ()
         if field == "age":
-            return (self._now - run.created_at,)
+            return ((time.time() if self._now is None else self._now) - run.created_at,)
         value: Scalar = getattr(run, _ATTRIBUTES[field])
         return (value,) if value != "" and (value or field != "total_steps") else ()
 

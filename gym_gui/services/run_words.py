@@ -160,6 +160,12 @@ def ago(wall_time: float, now: float | None = None) -> str:
     return time.strftime("%Y-%m-%d", time.localtime(wall_time))
 
 
+def time_in_trash(run: pb.Run, now: float | None = None) -> str:
+    """How long a deleted run can still be restored: ``6d 23h left``; of one whose time is over that it is going."""
+    left = run.restorable_until - (time.time() if now is None else now)
+    return f"{duration(left)} left" if left > 0 else "being removed"
+
+
 def summary_value(value: Any) -> str:
     """One thing that a worker's dry run tells: text, a command line, parameters, or what its runs can do."""
     if isinstance(value, dict) and value and all(isinstance(one, dict) and "offered" in one for one in value.values()):

@@ -111,6 +111,10 @@ class WorkerTool:
         """Ask it to end with what it has. What it still has to say comes from :meth:`messages`."""
         self._process.send_signal(signal.SIGTERM)
 
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+
     def __enter__(self) -> WorkerTool:
         return self
 
@@ -159,3 +163,10 @@ class ToolHandle:
             self.stopped = True
             if self._tool is not None:
                 self._tool.stop()
+
+    def kill(self) -> None:
+        """As :meth:`stop`, for a tool that does not listen or is not to be waited for."""
+        with self._lock:
+            self.stopped = True
+            if self._tool is not None:
+                self._tool.kill()

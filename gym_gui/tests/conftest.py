@@ -8,8 +8,15 @@ from typing import Any
 
 import pytest
 
+from gym_gui.tests.support import forked_daemons
 from gym_gui.tests.support.daemon_process import DaemonProcess
 from gym_gui.tests.support.history import check_history
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _daemons_may_be_forked() -> Iterator[None]:
+    with forked_daemons.allowed():
+        yield
 
 
 @pytest.fixture

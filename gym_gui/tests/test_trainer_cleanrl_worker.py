@@ -178,7 +178,7 @@ def test_ppo_is_reproduced_to_the_bit_and_its_record_says_what_it_ran_on(cold: D
     answer = CommandLine(cold.paths.root, cold.env)("reproduce", completed, "--json")
     assert (answer.code, answer.json["verdict"]) == (0, "same"), answer.out
     assert {"charts/episodic_return", "losses/policy_loss"} <= set(answer.json["tags"])
-    assert answer.json["left_out"] == ["charts/SPS", "system/cpu_seconds"]
+    assert answer.json["left_out"] == ["charts/SPS", "system/cpu_seconds", "system/memory_mb"]
     again = answer.json["run"]["run_id"]
     assert closed_manifest(cold, again)["settings_sha256"] == told["settings_sha256"]
     assert tensor_hash(cold, again) == tensor_hash(cold, completed)

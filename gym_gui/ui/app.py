@@ -17,6 +17,7 @@ from gym_gui.ui.first_steps import FirstSteps
 from gym_gui.ui.main_window import MainWindow
 from gym_gui.ui.parts import Part
 from gym_gui.ui.preferences import FILE_NAME, Preferences
+from gym_gui.ui.run_notices import RunNotices
 from gym_gui.ui.theme import Themes
 from gym_gui.ui.web_view import allow_web_views
 from mosaic_protocol.paths import MosaicPaths
@@ -45,6 +46,7 @@ class CockpitApp:
         self.window = MainWindow(self.bridge, self.themes, self.preferences, chosen)
         demo = composition.presenters.demo() if composition is not None else None
         self.first_steps = FirstSteps(self.window, demo) if composition is not None else None
+        self.run_notices = RunNotices(self.window.cockpit, self.window)
         self._reports = ErrorReportDialog(self.window)
         self.reporter.happened.connect(self._reports.add)
         self.reporter.repeated.connect(self._reports.count_again)

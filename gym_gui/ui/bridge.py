@@ -58,12 +58,14 @@ class TrainerBridge(QObject):
     """One connection to the daemon of a data root. Its methods are called in the GUI's thread, :meth:`post` in any.
 
     Signals: ``connection_changed(ConnectionState)``; ``runs_changed(list[pb.Run])`` with every run once after a
-    connection was made and then whatever changed (``run.deleted`` marks what is gone); ``health_changed(pb.Health)``.
+    connection was made and then whatever changed (``run.deleted`` marks what is gone); ``health_changed(pb.Health)``;
+    ``stopping()`` when the cockpit closes, for what must end before it.
     """
 
     connection_changed = pyqtSignal(object)
     runs_changed = pyqtSignal(list)
     health_changed = pyqtSignal(object)
+    stopping = pyqtSignal()
 
     def __init__(self, paths: MosaicPaths, parent: QObject | None = None, *, start_daemon: bool = True) -> None:
         super().__init__(parent)
@@ -101,6 +103,7 @@ class TrainerBridge(QObject):
 
     def stop(self) -> None:
         """Let go of the daemon, whose runs go on, and leave no thread behind."""
+        self.stopping.emit()
         self._leaving.set()
         self._wanted.set()
         for feed in list(self._feeds):

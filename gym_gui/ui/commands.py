@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from PyQt6.QtCore import QObject, pyqtSignal
@@ -27,6 +27,20 @@ class Command:
     repeats: bool = False
 
 
+@dataclass(frozen=True)
+class Found:
+    """Something that is no command and that the palette finds: a setting, a column."""
+
+    title: str
+    aside: str
+    help: str
+    act: Callable[[], object]
+
+
+Finder = Callable[[str], Iterable[Found]]
+"""What fits what was typed; asked with every letter."""
+
+
 class Commands(QObject):
     """The commands by name. Each is a QAction of the window, so that its shortcut works wherever the focus is."""
 
@@ -36,6 +50,7 @@ class Commands(QObject):
         super().__init__(window)
         self._window = window
         self._actions: dict[str, tuple[Command, QAction]] = {}
+        self.finders: list[Finder] = []
 
     def add(self, command: Command, act: Callable[[], object], *, checkable: bool = False) -> QAction:
         """Offer a command. A name or a shortcut that is taken is a programming error."""
@@ -56,6 +71,12 @@ class Commands(QObject):
         self._actions[command.name] = (command, action)
         self.added.emit(command)
         return action
+
+    def remove(self, name: str) -> None:
+        """Offer a command no longer; menus and palette forget it."""
+        _, action = self._actions.pop(name)
+        self._window.removeAction(action)
+        action.deleteLater()
 
     def action(self, name: str) -> QAction:
         return self._actions[name][1]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from PyQt6.QtWidgets import QWidget
+from typing import Any
+
+from PyQt6.QtWidgets import QDockWidget, QWidget
 
 from gym_gui.services.play_sessions import SessionWish
 from gym_gui.ui.context import Cockpit
@@ -10,6 +12,7 @@ from gym_gui.ui.panels.capacity_panel import CapacityPanel
 from gym_gui.ui.panels.checkpoint_browser import CheckpointBrowser
 from gym_gui.ui.panels.doctor_panel import DoctorPanel
 from gym_gui.ui.panels.log_drawer import LogDrawer
+from gym_gui.ui.panels.metrics_on_stage import MetricsOnStage
 from gym_gui.ui.panels.metrics_panel import MetricsPanel
 from gym_gui.ui.panels.run_tabs import RunTabs
 from gym_gui.ui.panels.runs_panel import RunsPanel
@@ -24,6 +27,7 @@ from gym_gui.ui.play.session_commands import add_session_commands
 from gym_gui.ui.play.sessions import LiveSessions
 from gym_gui.ui.presenters.workers.registry import default_presenters
 from gym_gui.ui.replay.screen import ReplayScreen
+from gym_gui.ui.sweeps.screen import SweepScreen
 
 
 class Composition:
@@ -34,18 +38,22 @@ class Composition:
         self._dock: TrainDock | None = None
         self.desk: PlayDesk | None = None
         self.replay: ReplayScreen | None = None
+        self.sweeps: SweepScreen | None = None
+        self._stage_made: Stage | None = None
 
     def parts(self) -> list[Part]:
         return [
             Part("train", "Train", Place.LEFT, self._train, "Ctrl+1", "Set up, check and launch runs"),
             Part("stage", "Stage", Place.STAGE, self._stage),
-            Part("metrics", "Metrics", Place.RIGHT, MetricsPanel, "Ctrl+2", "Curves of the selected runs"),
+            Part("metrics", "Metrics", Place.RIGHT, self._metrics, "Ctrl+2", "Curves of the selected runs"),
             Part("run", "Run", Place.RIGHT, self._run_tabs, "Ctrl+3", "Artifacts of the current run"),
             Part("capacity", "Capacity", Place.RIGHT, CapacityPanel, "Ctrl+4", "What the machine has, and who waits"),
             Part("doctor", "Doctor", Place.RIGHT, DoctorPanel, "Ctrl+5", "What is missing here, and how to get it"),
+            Part("sweep", "Sweep", Place.RIGHT, self._sweep_charts, "", "Charts of the open sweep", is_closed=True),
             Part("runs", "Runs", Place.BOTTOM, self._runs, "Ctrl+6", "All runs: filter, sort, group, act on them"),
             Part("log", "Log", Place.BOTTOM, LogDrawer, "Ctrl+7", "What the current run prints"),
             Part("episodes", "Episodes", Place.BOTTOM, self._episodes, "Ctrl+8", "What the current run played"),
+            Part("sweeps", "Sweeps", Place.BOTTOM, self._sweeps, "Ctrl+9", "Searches of settings, and their trials"),
         ]
 
     def _train(self, cockpit: Cockpit) -> QWidget:
@@ -64,12 +72,36 @@ class Composition:
         return dock
 
     def _stage(self, cockpit: Cockpit) -> QWidget:
-        stage = Stage(cockpit, self.presenters.stage_view_for)
+        stage = self._stage_made = Stage(cockpit, self.presenters.stage_view_for)
         assert self.desk is not None, "made with the train dock"
         SessionOnStage(cockpit, self.desk, stage)
         self.replay = ReplayScreen(cockpit, stage)
         self.replay.session_wanted.connect(self._take_over)
+        self.sweeps = SweepScreen(cockpit, stage, self._train_dock.queries)
+        self.sweeps.config_wanted.connect(self._train_with)
+        self._train_dock.sweep_submitted.connect(self.sweeps.open)
         return stage
+
+    def _sweep_charts(self, cockpit: Cockpit) -> QWidget:
+        return self._sweep_screen.make_charts()
+
+    def _sweeps(self, cockpit: Cockpit) -> QWidget:
+        panel = self._sweep_screen.make_panel()
+        panel.train_wanted.connect(lambda: self._train_dock.show_page("train"))
+        return panel
+
+    def _train_with(self, config: dict[str, Any]) -> None:
+        self._train_dock.duplicate(config)
+        dock = self._train_dock.parentWidget()
+        if isinstance(dock, QDockWidget):
+            dock.show()
+            dock.raise_()
+
+    def _metrics(self, cockpit: Cockpit) -> QWidget:
+        panel = MetricsPanel(cockpit)
+        assert self._stage_made is not None, "the stage is made first"
+        MetricsOnStage(cockpit, panel, self._stage_made)
+        return panel
 
     def _episodes(self, cockpit: Cockpit) -> QWidget:
         panel = EpisodesPanel(cockpit)
@@ -117,6 +149,11 @@ class Composition:
     def _replay_screen(self) -> ReplayScreen:
         assert self.replay is not None, "made with the stage"
         return self.replay
+
+    @property
+    def _sweep_screen(self) -> SweepScreen:
+        assert self.sweeps is not None, "made with the stage"
+        return self.sweeps
 
     @property
     def _train_dock(self) -> TrainDock:

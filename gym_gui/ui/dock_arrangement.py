@@ -43,6 +43,9 @@ class DockArrangement(QObject):
         window.setCorner(Qt.Corner.BottomRightCorner, AREAS[Place.RIGHT])
         for area in AREAS.values():
             self._put_in_tabs([dock for dock in docks.values() if window.dockWidgetArea(dock) == area])
+        self._closed = [docks[part.name] for part in parts if part.is_closed and part.name in docks]
+        for dock in self._closed:
+            dock.hide()
         self._bring_first_forward()
         self._as_made = window.saveState(LAYOUT_VERSION)
         # Both a turn of the event loop later: docks are neither moved nor looked at while Qt lays them out.
@@ -82,13 +85,15 @@ class DockArrangement(QObject):
             if narrow_state is None or not self._window.restoreState(narrow_state, LAYOUT_VERSION):
                 self._collapse()
                 self._bring_first_forward()
+        for dock in self._closed:  # there is nothing in them yet, whatever was open when the window was closed
+            dock.hide()
 
     def reset(self) -> None:
         """Every dock where it was made, or in the tabs below the stage."""
         self._kept.clear()
         self._window.restoreState(self._as_made, LAYOUT_VERSION)
         for dock in self._docks.values():
-            dock.show()
+            dock.setVisible(dock not in self._closed)
         if self.is_narrow:
             self._collapse()
         self._bring_first_forward()

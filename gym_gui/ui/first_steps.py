@@ -7,6 +7,7 @@ from PyQt6.QtCore import QObject
 from gym_gui.ui.commands import Command
 from gym_gui.ui.main_window import MainWindow
 from gym_gui.ui.onboarding import Hint, Tour, Welcome
+from gym_gui.ui.panels.stage_empty import EmptyStage
 from gym_gui.ui.presenters.workers.default import Demo
 from gym_gui.ui.widgets.snackbar import Notice
 from mosaic_protocol.proto import trainer_pb2 as pb
@@ -28,9 +29,15 @@ class FirstSteps(QObject):
             self.welcome.present(demo.title, demo.about, demo.help)
         self.tour = Tour(window, window.cockpit.themes, self._hints(), window.show_part)
         self.welcome.demo_wanted.connect(self.start_demo)
+        self.welcome.demo_wanted.connect(
+            lambda: window.show_part("runs")
+        )  # Qt would go to the modes, which arrows change
         self.welcome.tour_wanted.connect(self.tour.start)
         self.tour.finished.connect(self.welcome.offer)
         window.cockpit.selection.changed.connect(self._make_room)
+        stage = window.findChild(EmptyStage)
+        if stage is not None:
+            self.welcome.moved.connect(lambda: stage.make_way(self.welcome))
         self.welcome.hide()
         self.tour.hide()
         add, tr = window.cockpit.commands.add, self.tr

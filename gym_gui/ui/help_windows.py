@@ -6,7 +6,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from PyQt6.QtCore import PYQT_VERSION_STR, QT_VERSION_STR, Qt, QUrl
+from PyQt6.QtCore import PYQT_VERSION_STR, QT_VERSION_STR, QSize, Qt, QUrl
 from PyQt6.QtGui import QImage, QKeySequence, QShortcut, QTextDocument
 from PyQt6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QPushButton, QTextBrowser, QVBoxLayout, QWidget
 
@@ -15,6 +15,8 @@ from gym_gui.ui.styling import tell
 from mosaic_protocol.paths import MosaicPaths
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "user-guide.md"
+_FRAME = 40
+"""What a window manager puts around a window, at most."""
 _PACKAGES = ("PyQt6", "pyqtgraph", "qtawesome", "grpcio", "numpy")
 
 
@@ -39,7 +41,7 @@ class GuideWindow(HelpWindow):
     def __init__(self, parent: QWidget, guide: Path = GUIDE) -> None:
         super().__init__(parent)
         self.setWindowTitle(self.tr("User guide"))
-        self.resize(820, 680)
+        self.resize(_fitting(self, 820, 680))
         self.told = QLabel()
         self.told.setWordWrap(True)
         self.page = _Page()
@@ -121,13 +123,14 @@ class AboutWindow(HelpWindow):
         close = buttons.button(QDialogButtonBox.StandardButton.Close)
         if close is not None:
             close.setToolTip(self.tr("Close this (Esc)"))
-            close.setFocus()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(20, 16, 20, 14)
         layout.setSpacing(10)
         for widget in (title, summary, self.facts, licences, buttons):
             layout.addWidget(widget)
         self.setMinimumWidth(460)
+        if close is not None:
+            close.setFocus()  # once it is in the window
 
     def _facts(self, paths: MosaicPaths) -> str:
         packages = ", ".join(f"{name} {_version(name)}" for name in _PACKAGES)
@@ -143,6 +146,13 @@ class AboutWindow(HelpWindow):
 
     def _copy(self) -> None:
         copy_text(self.facts.text())
+
+
+def _fitting(window: QWidget, width: int, height: int) -> QSize:
+    """A size that leaves the last line of a window, with its frame, on the screen."""
+    screen = window.screen()
+    room = screen.availableGeometry().size() - QSize(2, _FRAME) if screen is not None else QSize(width, height)
+    return QSize(width, height).boundedTo(room)
 
 
 def _version(package: str) -> str:

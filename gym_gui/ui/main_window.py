@@ -17,7 +17,9 @@ from PyQt6.QtWidgets import (
     QWidget,
 )
 
+from gym_gui.services.storage.disk import STORAGE_COMMAND
 from gym_gui.ui.bridge import TrainerBridge
+from gym_gui.ui.clipboard import copy_text
 from gym_gui.ui.commands import Command, Commands
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.dock_arrangement import AREAS, DockArrangement, bytes_of, text_of
@@ -31,6 +33,8 @@ from gym_gui.ui.widgets.command_palette import CommandPalette
 from gym_gui.ui.widgets.dock_titles import DockTitles
 from gym_gui.ui.widgets.snackbar import Notice, Snackbar
 from gym_gui.ui.widgets.status_line import StatusLine
+from mosaic_protocol.plain_text import one_line
+from mosaic_protocol.proto import trainer_pb2 as pb
 
 SAVE_MILLISECONDS = 2000
 LEAST_SIZE = (900, 560)
@@ -45,6 +49,8 @@ _ALSO = {
     "runs": "list table history",
     "log": "output console print errors stderr",
     "episodes": "play sessions replay returns seeds",
+    "sweeps": "search tune hyperparameters trials optuna",
+    "sweep": "history importance slice trials charts",
 }
 """Other words that people look for a panel by."""
 
@@ -73,6 +79,7 @@ class MainWindow(QMainWindow):
         self.setStatusBar(self.status_line)
         self.palette_popup = CommandPalette(self.cockpit, self)
         self._panes = Panes(self, self.cockpit.commands)
+        self._warned_of_disk = False
         self._add_own_commands()
         self.docks: dict[str, QDockWidget] = {}
         self._parts: list[QWidget] = []
@@ -153,17 +160,22 @@ class MainWindow(QMainWindow):
             "Session": self.tr("&Session"),
             "Replay": self.tr("Repla&y"),
             "Form": self.tr("&Form"),
+            "Compare": self.tr("Com&pare"),
         }.items():
             menu = menus["Run"].addMenu(title)
             assert menu is not None
             menu.setToolTipsVisible(True)
             menus[f"Run/{name}"] = menu
         titles = {"Panels": self.tr("&Panels"), "Mode": self.tr("&Mode"), "Runs": self.tr("&Runs")}
-        for name, title in {**titles, "Curves": self.tr("&Curves")}.items():
+        titles |= {"Curves": self.tr("&Curves"), "Sweep": self.tr("S&weep")}
+        for name, title in titles.items():
             menu = menus["View"].addMenu(title)
             assert menu is not None
             menu.setToolTipsVisible(True)
             menus[f"View/{name}"] = menu
+        menu = menus["View/Runs"].addMenu(self.tr("Saved &views"))
+        assert menu is not None
+        menus["View/Runs/Saved views"] = menu
         menus["View"].addSeparator()
         self.cockpit.commands.added.connect(self._add_to_menu)
         return menus
@@ -203,7 +215,16 @@ class MainWindow(QMainWindow):
         bridge.runs_changed.connect(self.cockpit.runs.take)
         bridge.connection_changed.connect(self.status_line.show_connection)
         bridge.health_changed.connect(self.status_line.show_health)
+        bridge.health_changed.connect(self._warn_of_disk)
         self.status_line.start_wanted.connect(bridge.start_again)
+
+    def _warn_of_disk(self, health: pb.Health) -> None:
+        """A notice once; the status line says it for as long as it lasts."""
+        if health.disk_warning and not self._warned_of_disk:
+            self._warned_of_disk = True
+            sentence = one_line(health.disk_warning)
+            text, copy = f"{sentence[0].upper()}{sentence[1:]}.", self.tr("Copy the command")
+            self.cockpit.notify(Notice(text, "warning", copy, lambda: copy_text(STORAGE_COMMAND)))
 
     # ---- memory --------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from PyQt6.QtCore import QObject, pyqtSignal
 from gym_gui.services.trainer.client import ClientError, TrainerClient
 from gym_gui.ui.bridge import Feed, Stream, TrainerBridge
 from gym_gui.ui.plots.run_metrics import MetricBatch, RunMetrics, decode_batch
+from gym_gui.ui.run_marks import RunMarks
 from mosaic_protocol.states import RunState
 
 MOST_RUNS = 16
@@ -70,8 +71,10 @@ class MetricsStore(QObject):
                 self._colours[run_id] = next(number for number in range(len(taken) + 1) if number not in taken)
 
     def colour_number(self, run_id: str) -> int:
-        """Which of the theme's curve colours a run has."""
-        return self._colours.get(run_id, 0)
+        """Which of the theme's curve colours a run has: the one that a person gave it, or one of its own."""
+        marks: RunMarks | None = self._bridge.findChild(RunMarks)
+        chosen = marks.colours.get(run_id) if marks is not None else None
+        return self._colours.get(run_id, 0) if chosen is None else chosen
 
     @property
     def followed(self) -> list[str]:

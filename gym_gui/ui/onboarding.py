@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from PyQt6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, QSize, Qt, pyqtSignal
-from PyQt6.QtGui import QKeyEvent, QPainter, QPaintEvent, QPen
+from PyQt6.QtGui import QHideEvent, QKeyEvent, QPainter, QPaintEvent, QPen
 from PyQt6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from gym_gui.ui.preferences import Preferences
@@ -131,6 +131,8 @@ class Welcome(FloatingCard):
 
     demo_wanted = pyqtSignal()
     tour_wanted = pyqtSignal()
+    moved = pyqtSignal()
+    """It is somewhere else now, or gone."""
 
     def __init__(self, window: QWidget, preferences: Preferences) -> None:
         super().__init__(window)
@@ -171,6 +173,14 @@ class Welcome(FloatingCard):
             window = self.parentWidget()
             self.place(window.findChild(QWidget, "stage") if window is not None else None)
             self.demo.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def place(self, anchor: QWidget | None) -> None:
+        super().place(anchor)
+        self.moved.emit()
+
+    def hideEvent(self, event: QHideEvent | None) -> None:
+        super().hideEvent(event)
+        self.moved.emit()
 
     def press(self) -> None:
         self.demo.click()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from PyQt6.QtCore import QObject, Qt
-from PyQt6.QtWidgets import QApplication, QDockWidget, QFrame, QMainWindow, QTabBar, QWidget
+from PyQt6.QtCore import QObject, Qt, QTimer
+from PyQt6.QtWidgets import QApplication, QDockWidget, QFrame, QMainWindow, QScrollArea, QTabBar, QWidget
 
 from gym_gui.ui.commands import Command, Commands
 from gym_gui.ui.tab_order import neighbour, pane_of, stops
@@ -19,7 +19,10 @@ _AREAS = (
 
 
 class Panes(QObject):
-    """What can be seen of a main window, in the order of its areas; what floats over it comes first."""
+    """What can be seen of a main window, in the order of its areas; what floats over it comes first.
+
+    What gets the focus by a key or a command is scrolled into sight: Qt does that for its own Tab alone.
+    """
 
     def __init__(self, window: QMainWindow, commands: Commands) -> None:
         super().__init__(window)
@@ -29,6 +32,27 @@ class Panes(QObject):
         commands.add(following, lambda: self.move(forwards=True))
         before = Command("previous-pane", tr("Previous panel"), menu, "Shift+F6", tr("Go to the panel before this one"))
         commands.add(before, lambda: self.move(forwards=False))
+        self._settling = QTimer(self)
+        self._settling.setSingleShot(True)
+        self._settling.setInterval(0)  # what was just unfolded has no place before it is laid out
+        self._settling.timeout.connect(self._bring_into_sight)
+        app = QApplication.instance()
+        assert isinstance(app, QApplication)
+        app.focusChanged.connect(self._focus_moved)
+
+    def _focus_moved(self, _: QWidget | None, focused: QWidget | None) -> None:
+        """Nothing moves under a mouse that is pressed: its release would be for something else."""
+        pressed = QApplication.mouseButtons() != Qt.MouseButton.NoButton
+        if focused is not None and not pressed and focused.window() is self._window:
+            self._settling.start()
+
+    def _bring_into_sight(self) -> None:
+        focused = QApplication.focusWidget()
+        around = focused.parentWidget() if focused is not None else None
+        while focused is not None and around is not None:
+            if isinstance(around, QScrollArea):
+                around.ensureWidgetVisible(focused)
+            around = around.parentWidget()
 
     def tab(self, *, forwards: bool) -> bool:
         """What the Tab key does; whether there was anywhere to go."""
@@ -72,6 +96,6 @@ class Panes(QObject):
 def enter(pane: QWidget) -> None:
     """Give a pane the focus: where it wants it, or else at its beginning."""
     pane.setFocus(Qt.FocusReason.ShortcutFocusReason)
-    inside = stops(pane)
-    if inside and not pane.isAncestorOf(QApplication.focusWidget()):
+    inside, focused = stops(pane), QApplication.focusWidget()
+    if inside and (focused is pane or not pane.isAncestorOf(focused)):  # Qt counts a widget among its own ancestors
         inside[0].setFocus(Qt.FocusReason.ShortcutFocusReason)

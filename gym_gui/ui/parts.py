@@ -31,3 +31,5 @@ class Part:
     make: Callable[[Cockpit], QWidget]
     shortcut: str = ""
     help: str = ""
+    is_closed: bool = False
+    """Not shown at first: another part opens it when there is something in it."""

@@ -9,7 +9,13 @@ from pathlib import Path
 from PyQt6.QtCore import QObject, QUrl, pyqtSignal
 from PyQt6.QtGui import QDesktopServices
 
-from gym_gui.services.continuation import CannotContinueError, continued, duplicated, why_not_continued
+from gym_gui.services.continuation import (
+    CannotContinueError,
+    continued,
+    duplicated,
+    why_not_continued,
+    with_settings_of,
+)
 from gym_gui.services.run_request import RESUMED, derived_name
 from gym_gui.services.run_words import is_over
 from gym_gui.services.script_consent import ConsentNeededError, ScriptConsents, foreign_script
@@ -41,6 +47,8 @@ _ICONS = {
     "delete": "delete",
     "copy-id": "copy",
     "folder": "folder",
+    "borrow": "duplicate",
+    "swap": "hand-over",
 }
 _ALSO = {
     "open": "show select look view",
@@ -52,9 +60,27 @@ _ALSO = {
     "duplicate": "copy clone again repeat rerun retry",
     "delete": "remove trash erase",
     "folder": "files directory",
+    "borrow": "settings other duplicate merge take compare",
+    "swap": "exchange order compare",
 }
 """Other words that people look for."""
-MENU_ORDER = ("open", "join", "replay", "pause", "resume", "cancel", "", "duplicate", "copy-id", "folder", "", "delete")
+_SUBMENUS = {"join": "Run/Session", "replay": "Run/Replay", "borrow": "Run/Compare", "swap": "Run/Compare"}
+MENU_ORDER = (
+    "open",
+    "join",
+    "replay",
+    "pause",
+    "resume",
+    "cancel",
+    "",
+    "duplicate",
+    "borrow",
+    "swap",
+    "copy-id",
+    "folder",
+    "",
+    "delete",
+)
 """As in a context menu; "" is a line between."""
 
 
@@ -135,6 +161,14 @@ class RunActions(QObject):
                 tr("Fill the train form with the settings of this run"),
                 self.duplicate,
             ),
+            (
+                "borrow",
+                tr("Launch the first with the second's settings…"),
+                "",
+                tr("Fill the train form: what the first run trains and its seed, every other setting of the second"),
+                self.borrow,
+            ),
+            ("swap", tr("Swap the two runs"), "", tr("Make the second run the first of the comparison"), self.swap),
             ("copy-id", tr("Copy the id"), "Ctrl+Shift+I", tr("Put the id of the run on the clipboard"), self.copy_id),
             (
                 "folder",
@@ -152,7 +186,7 @@ class RunActions(QObject):
             ),
         ]
         for name, title, shortcut, text, act in offers:
-            menu = {"join": "Run/Session", "replay": "Run/Replay"}.get(name, "Run")
+            menu = _SUBMENUS.get(name, "Run")
             command = Command(self.command(name), title, menu, shortcut, text, _ALSO.get(name, ""))
             self._cockpit.commands.add(command, act)
 
@@ -253,6 +287,19 @@ class RunActions(QObject):
             except ValueError:
                 text = self.tr("The settings of {name} cannot be read.").format(name=self._cockpit.runs.label(run))
                 self._cockpit.notify(Notice(text, "error"))
+
+    def borrow(self) -> None:
+        """The first run once more, with the settings of the second."""
+        pair = self.applicable("borrow")
+        if len(pair) == 2:
+            try:
+                self.duplicate_requested.emit(with_settings_of(*pair))
+            except (ValueError, KeyError, AttributeError):
+                text = self.tr("The settings of these runs cannot be read.")
+                self._cockpit.notify(Notice(text, "error"))
+
+    def swap(self) -> None:
+        self._cockpit.selection.select([run.run_id for run in reversed(self.applicable("swap"))])
 
     # ---- asking the daemon ---------------------------------------------------------------------------------------
 

@@ -138,11 +138,13 @@ QPushButton:disabled { color: $muted; background: transparent; }
 QPushButton[kind="primary"] { background: $fill; color: $on_fill; border-color: $fill; font-weight: 600; }
 QPushButton[kind="primary"]:disabled { background: $raised; color: $muted; border-color: $border; }
 QPushButton[kind="danger"] { color: $bad; }
+QPushButton[kind="danger"]:disabled { color: $muted; }
 QPushButton[kind="flat"], QToolButton { background: transparent; border: 1px solid transparent; }
 QPushButton[kind="flat"]:hover, QToolButton:hover { background: $raised; }
 QToolButton { border-radius: 6px; padding: 4px; color: $text; }
 QToolButton:focus { border-color: $accent; }
 QToolButton:checked { background: $selection; }
+QPushButton[kind="tag"] { padding: 2px 8px; min-height: 16px; border-radius: 5px; }
 QPushButton[kind="segment"] { border-radius: 0; padding: 6px 10px; }
 QPushButton[kind="segment"]:checked { background: $fill; color: $on_fill; border-color: $fill; }
 QLineEdit, QPlainTextEdit, QTextEdit, QTextBrowser, QComboBox, QSpinBox, QDoubleSpinBox {
@@ -180,6 +182,7 @@ QTabBar::tab { background: transparent; color: $muted; padding: 8px 14px; border
 QTabBar::tab:selected { color: $text; border-bottom: 2px solid $accent; }
 QTabBar::tab:hover { color: $text; }
 QTabBar::tab:focus { color: $accent; }
+QHeaderView { font-weight: 600; } /* titles are cut by the measure of this font, not of the section's */
 QHeaderView::section {
     background: $window; color: $muted; border: none; border-bottom: 1px solid $border;
     padding: 6px 8px; font-weight: 600;
@@ -222,6 +225,7 @@ QGroupBox::title { subcontrol-origin: margin; color: $muted; }
 _FOCUS_RINGS = Template("""
 QPushButton:focus { border: 2px solid $accent; padding: 5px 13px; }
 QPushButton[kind="segment"]:focus { padding: 5px 9px; }
+QPushButton[kind="tag"]:focus { padding: 1px 7px; }
 QPushButton[kind="primary"]:focus, QPushButton[kind="segment"]:checked:focus {
     background: #1f6fe0; border: 2px solid $text;
 }

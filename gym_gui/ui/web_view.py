@@ -8,6 +8,7 @@ from typing import Any
 
 from PyQt6.QtCore import PYQT_VERSION_STR, QCoreApplication, Qt, QUrl
 from PyQt6.QtGui import QDesktopServices
+from PyQt6.QtNetwork import QNetworkProxy
 
 from gym_gui.ui.clipboard import copy_text
 from gym_gui.ui.widgets.snackbar import Notice
@@ -27,6 +28,18 @@ def make_web_view() -> Any:
     from PyQt6.QtWebEngineWidgets import QWebEngineView
 
     return QWebEngineView()
+
+
+def use_proxy(address: str) -> bool:
+    """Have embedded pages go through a proxy, ``http://user:password@host:port`` or ``socks5://…``; False for an
+    address that is none. WebEngine takes the application's proxy and leaves this machine's own pages out of it."""
+    url = QUrl(address)
+    kinds = {"http": QNetworkProxy.ProxyType.HttpProxy, "socks5": QNetworkProxy.ProxyType.Socks5Proxy}
+    if not url.isValid() or url.scheme() not in kinds or not url.host():
+        return False
+    proxy = QNetworkProxy(kinds[url.scheme()], url.host(), url.port(8080), url.userName(), url.password())
+    QNetworkProxy.setApplicationProxy(proxy)
+    return True
 
 
 def open_in_browser(address: str, notify: Callable[[Notice], None]) -> None:

@@ -173,17 +173,21 @@ class DeleteRunRequest(_message.Message):
 
     RUN_ID_FIELD_NUMBER: _builtins.int
     PURGE_FIELD_NUMBER: _builtins.int
+    ONLY_FROM_TRASH_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     purge: _builtins.bool
+    only_from_trash: _builtins.bool
+    """with purge: refused for a run that is not, or no longer, in the trash"""
     def __init__(
         self,
         *,
         run_id: _builtins.str = ...,
         purge: _builtins.bool = ...,
+        only_from_trash: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["purge", b"purge", "run_id", b"run_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["only_from_trash", b"only_from_trash", "purge", b"purge", "run_id", b"run_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -213,6 +217,163 @@ class DeleteRunResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeleteRunResponse: _TypeAlias = DeleteRunResponse  # noqa: Y015
+
+@_typing.final
+class StorageRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StorageRequest: _TypeAlias = StorageRequest  # noqa: Y015
+
+@_typing.final
+class StorageReport(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUNS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___RunStorage]:
+        """those that have something there, runs in the trash included"""
+
+    def __init__(
+        self,
+        *,
+        runs: _abc.Iterable[Global___RunStorage] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["runs", b"runs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StorageReport: _TypeAlias = StorageReport  # noqa: Y015
+
+@_typing.final
+class RunStorage(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    STEP_BYTES_FIELD_NUMBER: _builtins.int
+    RECORD_BYTES_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    step_bytes: _builtins.int
+    """recorded steps"""
+    record_bytes: _builtins.int
+    """metrics and everything else that its worker said"""
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        step_bytes: _builtins.int = ...,
+        record_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["record_bytes", b"record_bytes", "run_id", b"run_id", "step_bytes", b"step_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunStorage: _TypeAlias = RunStorage  # noqa: Y015
+
+@_typing.final
+class RemoveRunPartsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    PARTS_FIELD_NUMBER: _builtins.int
+    CHECKPOINTS_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    @_builtins.property
+    def parts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """"steps", "logs", "videos", "events" """
+
+    @_builtins.property
+    def checkpoints(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """names of folders, such as step-000000050000"""
+
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        parts: _abc.Iterable[_builtins.str] | None = ...,
+        checkpoints: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoints", b"checkpoints", "parts", b"parts", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RemoveRunPartsRequest: _TypeAlias = RemoveRunPartsRequest  # noqa: Y015
+
+@_typing.final
+class RemoveRunPartsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BYTES_FREED_FIELD_NUMBER: _builtins.int
+    bytes_freed: _builtins.int
+    """of files; databases give space back a little later"""
+    def __init__(
+        self,
+        *,
+        bytes_freed: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_freed", b"bytes_freed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RemoveRunPartsResponse: _TypeAlias = RemoveRunPartsResponse  # noqa: Y015
+
+@_typing.final
+class UpdateRunRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    NOTES_FIELD_NUMBER: _builtins.int
+    ADD_TAGS_FIELD_NUMBER: _builtins.int
+    REMOVE_TAGS_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    name: _builtins.str
+    notes: _builtins.str
+    @_builtins.property
+    def add_tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Tags by themselves and not as a list, so that what two people do at once is all there in the end."""
+
+    @_builtins.property
+    def remove_tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        name: _builtins.str | None = ...,
+        notes: _builtins.str | None = ...,
+        add_tags: _abc.Iterable[_builtins.str] | None = ...,
+        remove_tags: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_name", b"_name", "_notes", b"_notes", "name", b"name", "notes", b"notes"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_name", b"_name", "_notes", b"_notes", "add_tags", b"add_tags", "name", b"name", "notes", b"notes", "remove_tags", b"remove_tags", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__name: _TypeAlias = _typing.Literal["name"]  # noqa: Y015
+    _WhichOneofArgType__name: _TypeAlias = _typing.Literal["_name", b"_name"]  # noqa: Y015
+    _WhichOneofReturnType__notes: _TypeAlias = _typing.Literal["notes"]  # noqa: Y015
+    _WhichOneofArgType__notes: _TypeAlias = _typing.Literal["_notes", b"_notes"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__name) -> _WhichOneofReturnType__name | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__notes) -> _WhichOneofReturnType__notes | None: ...
+
+Global___UpdateRunRequest: _TypeAlias = UpdateRunRequest  # noqa: Y015
 
 @_typing.final
 class Run(_message.Message):
@@ -276,6 +437,7 @@ class Run(_message.Message):
     DATASET_FIELD_NUMBER: _builtins.int
     PARENT_FIELD_NUMBER: _builtins.int
     THROTTLED_FIELD_NUMBER: _builtins.int
+    JOURNAL_UNREAD_FIELD_NUMBER: _builtins.int
     INTERACTIVE_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     name: _builtins.str
@@ -321,6 +483,8 @@ class Run(_message.Message):
     """id of the run that this one goes on from"""
     throttled: _builtins.str
     """what the output of its worker waits for; empty while it waits for nothing"""
+    journal_unread: _builtins.bool
+    """it is over, and what its worker said last is not stored yet"""
     interactive: _builtins.bool
     """a person sits before it: its CPUs and its place in line are counted apart"""
     @_builtins.property
@@ -374,11 +538,12 @@ class Run(_message.Message):
         dataset: _builtins.str = ...,
         parent: _builtins.str = ...,
         throttled: _builtins.str = ...,
+        journal_unread: _builtins.bool = ...,
         interactive: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "reserved", b"reserved", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "active_seconds", b"active_seconds", "agent_id", b"agent_id", "algo", b"algo", "attempt", b"attempt", "capabilities_json", b"capabilities_json", "config_json", b"config_json", "created_at", b"created_at", "dataset", b"dataset", "deleted", b"deleted", "desired", b"desired", "ended_at", b"ended_at", "env_id", b"env_id", "group", b"group", "headline", b"headline", "interactive", b"interactive", "last_step", b"last_step", "log_dir", b"log_dir", "name", b"name", "outcome", b"outcome", "parent", b"parent", "pid", b"pid", "queue_position", b"queue_position", "reason", b"reason", "reserved", b"reserved", "restorable_until", b"restorable_until", "revision", b"revision", "run_dir", b"run_dir", "run_id", b"run_id", "seconds_since_progress", b"seconds_since_progress", "seed", b"seed", "start_mode", b"start_mode", "started_at", b"started_at", "state", b"state", "sweep", b"sweep", "tags", b"tags", "throttled", b"throttled", "total_steps", b"total_steps", "worker_id", b"worker_id", "worker_type", b"worker_type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "active_seconds", b"active_seconds", "agent_id", b"agent_id", "algo", b"algo", "attempt", b"attempt", "capabilities_json", b"capabilities_json", "config_json", b"config_json", "created_at", b"created_at", "dataset", b"dataset", "deleted", b"deleted", "desired", b"desired", "ended_at", b"ended_at", "env_id", b"env_id", "group", b"group", "headline", b"headline", "interactive", b"interactive", "journal_unread", b"journal_unread", "last_step", b"last_step", "log_dir", b"log_dir", "name", b"name", "outcome", b"outcome", "parent", b"parent", "pid", b"pid", "queue_position", b"queue_position", "reason", b"reason", "reserved", b"reserved", "restorable_until", b"restorable_until", "revision", b"revision", "run_dir", b"run_dir", "run_id", b"run_id", "seconds_since_progress", b"seconds_since_progress", "seed", b"seed", "start_mode", b"start_mode", "started_at", b"started_at", "state", b"state", "sweep", b"sweep", "tags", b"tags", "throttled", b"throttled", "total_steps", b"total_steps", "worker_id", b"worker_id", "worker_type", b"worker_type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
     _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015
@@ -1309,6 +1474,8 @@ class Health(_message.Message):
     INTERACTIVE_CPUS_FIELD_NUMBER: _builtins.int
     INTERACTIVE_RESERVED_FIELD_NUMBER: _builtins.int
     INTERACTIVE_QUEUED_FIELD_NUMBER: _builtins.int
+    DISK_TOTAL_BYTES_FIELD_NUMBER: _builtins.int
+    DISK_WARNING_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     pid: _builtins.int
     uptime_seconds: _builtins.float
@@ -1324,6 +1491,10 @@ class Health(_message.Message):
     interactive_reserved: _builtins.int
     interactive_queued: _builtins.int
     """of those in queued"""
+    disk_total_bytes: _builtins.int
+    """what this user may fill of the disk of the data root, and has filled"""
+    disk_warning: _builtins.str
+    """a sentence while the disk is nearly full; also among the warnings"""
     @_builtins.property
     def capacity(self) -> Global___Resources: ...
     @_builtins.property
@@ -1354,10 +1525,12 @@ class Health(_message.Message):
         interactive_cpus: _builtins.int = ...,
         interactive_reserved: _builtins.int = ...,
         interactive_queued: _builtins.int = ...,
+        disk_total_bytes: _builtins.int = ...,
+        disk_warning: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "reserved", b"reserved"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "disk_free_bytes", b"disk_free_bytes", "gpu_names", b"gpu_names", "home", b"home", "interactive_cpus", b"interactive_cpus", "interactive_queued", b"interactive_queued", "interactive_reserved", b"interactive_reserved", "live", b"live", "pid", b"pid", "queued", b"queued", "reserved", b"reserved", "target", b"target", "tcp_target", b"tcp_target", "uptime_seconds", b"uptime_seconds", "version", b"version", "warm_servers", b"warm_servers", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "disk_free_bytes", b"disk_free_bytes", "disk_total_bytes", b"disk_total_bytes", "disk_warning", b"disk_warning", "gpu_names", b"gpu_names", "home", b"home", "interactive_cpus", b"interactive_cpus", "interactive_queued", b"interactive_queued", "interactive_reserved", b"interactive_reserved", "live", b"live", "pid", b"pid", "queued", b"queued", "reserved", b"reserved", "target", b"target", "tcp_target", b"tcp_target", "uptime_seconds", b"uptime_seconds", "version", b"version", "warm_servers", b"warm_servers", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

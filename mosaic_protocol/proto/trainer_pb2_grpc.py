@@ -79,6 +79,21 @@ class TrainerServiceStub:
                 request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.RunRef.SerializeToString,
                 response_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.Run.FromString,
                 _registered_method=True)
+        self.GetStorage = channel.unary_unary(
+                '/mosaic.trainer.v1.TrainerService/GetStorage',
+                request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.StorageRequest.SerializeToString,
+                response_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.StorageReport.FromString,
+                _registered_method=True)
+        self.RemoveRunParts = channel.unary_unary(
+                '/mosaic.trainer.v1.TrainerService/RemoveRunParts',
+                request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.RemoveRunPartsRequest.SerializeToString,
+                response_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.RemoveRunPartsResponse.FromString,
+                _registered_method=True)
+        self.UpdateRun = channel.unary_unary(
+                '/mosaic.trainer.v1.TrainerService/UpdateRun',
+                request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.UpdateRunRequest.SerializeToString,
+                response_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.Run.FromString,
+                _registered_method=True)
         self.ListRuns = channel.unary_unary(
                 '/mosaic.trainer.v1.TrainerService/ListRuns',
                 request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.ListRunsRequest.SerializeToString,
@@ -286,6 +301,28 @@ class TrainerServiceServicer:
 
     def RestoreRun(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetStorage(self, request, context):
+        """What the databases hold of each run, in bytes; what runs have as files can be looked at where it is.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveRunParts(self, request, context):
+        """Removes parts of a finished run for good. Its newest and its best checkpoint are refused, and those that unfinished
+        runs begin from.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateRun(self, request, context):
+        """What people call a run and remember of it. What is not named stays as it is.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -527,6 +564,21 @@ def add_TrainerServiceServicer_to_server(servicer, server):
             'RestoreRun': grpc.unary_unary_rpc_method_handler(
                     servicer.RestoreRun,
                     request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.RunRef.FromString,
+                    response_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.Run.SerializeToString,
+            ),
+            'GetStorage': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetStorage,
+                    request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.StorageRequest.FromString,
+                    response_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.StorageReport.SerializeToString,
+            ),
+            'RemoveRunParts': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveRunParts,
+                    request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.RemoveRunPartsRequest.FromString,
+                    response_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.RemoveRunPartsResponse.SerializeToString,
+            ),
+            'UpdateRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateRun,
+                    request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.UpdateRunRequest.FromString,
                     response_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.Run.SerializeToString,
             ),
             'ListRuns': grpc.unary_unary_rpc_method_handler(
@@ -917,6 +969,87 @@ class TrainerService:
             target,
             '/mosaic.trainer.v1.TrainerService/RestoreRun',
             mosaic__protocol_dot_proto_dot_trainer__pb2.RunRef.SerializeToString,
+            mosaic__protocol_dot_proto_dot_trainer__pb2.Run.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetStorage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mosaic.trainer.v1.TrainerService/GetStorage',
+            mosaic__protocol_dot_proto_dot_trainer__pb2.StorageRequest.SerializeToString,
+            mosaic__protocol_dot_proto_dot_trainer__pb2.StorageReport.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveRunParts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mosaic.trainer.v1.TrainerService/RemoveRunParts',
+            mosaic__protocol_dot_proto_dot_trainer__pb2.RemoveRunPartsRequest.SerializeToString,
+            mosaic__protocol_dot_proto_dot_trainer__pb2.RemoveRunPartsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mosaic.trainer.v1.TrainerService/UpdateRun',
+            mosaic__protocol_dot_proto_dot_trainer__pb2.UpdateRunRequest.SerializeToString,
             mosaic__protocol_dot_proto_dot_trainer__pb2.Run.FromString,
             options,
             channel_credentials,

@@ -51,6 +51,14 @@ class TrainerServiceStub:
     DeleteRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.DeleteRunRequest, _trainer_pb2.DeleteRunResponse]
     """Moves a finished run to the trash, or with purge removes all it owns."""
     RestoreRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.RunRef, _trainer_pb2.Run]
+    GetStorage: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.StorageRequest, _trainer_pb2.StorageReport]
+    """What the databases hold of each run, in bytes; what runs have as files can be looked at where it is."""
+    RemoveRunParts: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.RemoveRunPartsRequest, _trainer_pb2.RemoveRunPartsResponse]
+    """Removes parts of a finished run for good. Its newest and its best checkpoint are refused, and those that unfinished
+    runs begin from.
+    """
+    UpdateRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.UpdateRunRequest, _trainer_pb2.Run]
+    """What people call a run and remember of it. What is not named stays as it is."""
     ListRuns: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListRunsRequest, _trainer_pb2.ListRunsResponse]
     GetRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.RunRef, _trainer_pb2.Run]
     GetRunHistory: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.RunRef, _trainer_pb2.RunHistory]
@@ -122,6 +130,14 @@ class TrainerServiceAsyncStub(TrainerServiceStub):
     DeleteRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.DeleteRunRequest, _trainer_pb2.DeleteRunResponse]  # type: ignore[assignment]
     """Moves a finished run to the trash, or with purge removes all it owns."""
     RestoreRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.RunRef, _trainer_pb2.Run]  # type: ignore[assignment]
+    GetStorage: _aio.UnaryUnaryMultiCallable[_trainer_pb2.StorageRequest, _trainer_pb2.StorageReport]  # type: ignore[assignment]
+    """What the databases hold of each run, in bytes; what runs have as files can be looked at where it is."""
+    RemoveRunParts: _aio.UnaryUnaryMultiCallable[_trainer_pb2.RemoveRunPartsRequest, _trainer_pb2.RemoveRunPartsResponse]  # type: ignore[assignment]
+    """Removes parts of a finished run for good. Its newest and its best checkpoint are refused, and those that unfinished
+    runs begin from.
+    """
+    UpdateRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.UpdateRunRequest, _trainer_pb2.Run]  # type: ignore[assignment]
+    """What people call a run and remember of it. What is not named stays as it is."""
     ListRuns: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListRunsRequest, _trainer_pb2.ListRunsResponse]  # type: ignore[assignment]
     GetRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.RunRef, _trainer_pb2.Run]  # type: ignore[assignment]
     GetRunHistory: _aio.UnaryUnaryMultiCallable[_trainer_pb2.RunRef, _trainer_pb2.RunHistory]  # type: ignore[assignment]
@@ -244,6 +260,32 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _trainer_pb2.RunRef,
         context: _ServicerContext,
     ) -> _typing.Union[_trainer_pb2.Run, _abc.Awaitable[_trainer_pb2.Run]]: ...
+
+    @_abc_1.abstractmethod
+    def GetStorage(
+        self,
+        request: _trainer_pb2.StorageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.StorageReport, _abc.Awaitable[_trainer_pb2.StorageReport]]:
+        """What the databases hold of each run, in bytes; what runs have as files can be looked at where it is."""
+
+    @_abc_1.abstractmethod
+    def RemoveRunParts(
+        self,
+        request: _trainer_pb2.RemoveRunPartsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.RemoveRunPartsResponse, _abc.Awaitable[_trainer_pb2.RemoveRunPartsResponse]]:
+        """Removes parts of a finished run for good. Its newest and its best checkpoint are refused, and those that unfinished
+        runs begin from.
+        """
+
+    @_abc_1.abstractmethod
+    def UpdateRun(
+        self,
+        request: _trainer_pb2.UpdateRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.Run, _abc.Awaitable[_trainer_pb2.Run]]:
+        """What people call a run and remember of it. What is not named stays as it is."""
 
     @_abc_1.abstractmethod
     def ListRuns(

@@ -62,13 +62,38 @@ class ChunkError(ValueError):
     """A chunk that is damaged, or that this version cannot read."""
 
 
+class Ends:
+    """How episodes ended within a chunk, as it is filled: those that are over after the last step, and those that go on
+    after steps of theirs were undone."""
+
+    def __init__(self) -> None:
+        self.ended: dict[int, EndedEpisode] = {}
+        self.undone: dict[int, None] = {}
+
+    def end(self, episode: EndedEpisode) -> None:
+        self.ended.pop(episode.episode, None)  # the newest end is the last
+        self.ended[episode.episode] = episode
+
+    def undo(self, number: int) -> None:
+        self.undone[number] = None
+        self.ended.pop(number, None)
+
+
 def seal(
-    schema: StepSchema, rows: int, columns: bytes, heap: bytes, *, first_step: int, episodes: tuple[int, int]
+    schema: StepSchema,
+    rows: int,
+    columns: bytes,
+    heap: bytes,
+    *,
+    first_step: int,
+    episodes: tuple[int, int],
+    ends: Ends | None = None,
 ) -> StepChunk:
     """Make the record of some steps. ``columns`` holds those of the schema one after the other, ``episodes`` is the
-    smallest and the largest number of an episode among them. Raises :class:`ChunkError` for a heap that is none."""
+    smallest and the largest number of an episode among them, ``ends`` what is known of their ends: else the heap is
+    searched for them. Raises :class:`ChunkError` for a heap that is none."""
     raw = columns + heap
-    ended, undone = _ends_that_stand(rows, columns, heap)
+    ends = ends or _ends_that_stand(rows, columns, heap)
     body = zstandard.ZstdCompressor(level=_LEVEL).compress(raw)
     return StepChunk(
         first_step=first_step,
@@ -79,28 +104,23 @@ def seal(
         heap_bytes=len(heap),
         raw_bytes=len(raw),
         crc=checksum(first_step, rows, body),
-        episodes=ended,
-        undone=undone,
+        episodes=list(ends.ended.values()),
+        undone=list(ends.undone),
         body=body,
     )
 
 
-def _ends_that_stand(rows: int, columns: bytes, heap: bytes) -> tuple[list[EndedEpisode], list[int]]:
-    """The episodes that are over after the last step, and those that go on after steps of theirs were undone."""
-    ended: dict[int, EndedEpisode] = {}
-    undone: dict[int, None] = {}
+def _ends_that_stand(rows: int, columns: bytes, heap: bytes) -> Ends:
+    ends = Ends()
     for entry in _in_a_chunk(heap_entries.raw_entries_with(heap, *_TELL_OF_ENDS)):
         if entry.key == END:
-            end = value_of(entry, EndedEpisode)
-            ended.pop(end.episode, None)
-            ended[end.episode] = end
+            ends.end(value_of(entry, EndedEpisode))
         elif entry.key == EXTRAS and 0 <= entry.row < rows and _undoes(entry):
             (number,) = struct.unpack_from(
                 "<q", columns, 8 * entry.row
             )  # the first column is the number of the episode
-            undone[number] = None
-            ended.pop(number, None)
-    return list(ended.values()), list(undone)
+            ends.undo(number)
+    return ends
 
 
 def _undoes(entry: heap_entries.RawEntry) -> bool:

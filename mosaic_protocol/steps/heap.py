@@ -7,7 +7,7 @@ arrays where NumPy is installed and as nested lists elsewhere.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from mosaic_protocol.steps.columns import Column, has_column
 T = TypeVar("T")
 _LENGTH = struct.Struct("<I")
 _LENGTH_BYTES = _LENGTH.size
+_NO_LENGTH = bytes(_LENGTH_BYTES)
 _ARRAY = 1
 _MOST_TEXT = 10_000
 _DEEPEST = 30
@@ -76,9 +77,16 @@ def packed_raw(entry: RawEntry) -> bytes:
     return _framed(_encoder.encode(entry))
 
 
-def packed_plainly(entries: Iterable[tuple[int, str, Any]]) -> bytes:
-    """Several entries (row, key, value) at once, for values that are known to be plain."""
-    return b"".join([_framed(_encoder.encode(entry)) for entry in entries])
+def append_packed(heap: bytearray, entry: tuple[int, str, Any]) -> None:
+    """Append an entry (row, key, value) as :func:`packed` would make it, without a copy."""
+    at = len(heap)
+    heap += _NO_LENGTH
+    begin = at + _LENGTH_BYTES
+    try:
+        _encoder.encode_into(entry, heap, begin)
+        _LENGTH.pack_into(heap, at, len(heap) - begin)
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        heap[at:] = packed(*entry)
 
 
 def entries(heap: bytes) -> Iterator[HeapEntry]:

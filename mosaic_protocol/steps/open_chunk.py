@@ -96,6 +96,8 @@ class OpenChunk:
         """Make the file, replacing one that is there. Raises OSError where there is no space."""
         self.path, self.layout, self.place = path, layout, place
         self.rows = self.heap_used = 0
+        self.ends = chunks.Ends()
+        """Of the rows that are committed; the writer tells them."""
         self._second = False
         draft = path.with_name(f"{path.name}.new")
         self._memory = _mapped_new_file(draft, layout.file_bytes)
@@ -109,7 +111,7 @@ class OpenChunk:
         draft.replace(path)
         self._heap_at = layout.heap_at
 
-    def add_to_heap(self, entry: bytes) -> bool:
+    def add_to_heap(self, entry: bytes | bytearray) -> bool:
         """Append an entry; False when it does not fit. It belongs to a row that is committed later."""
         end = self.heap_used + len(entry)
         if end > self.layout.heap_capacity:
@@ -130,13 +132,13 @@ class OpenChunk:
     def seal(self) -> StepChunk:
         """The record of the committed rows."""
         heap = bytes(self.memory[self._heap_at : self._heap_at + self.heap_used])
-        return _sealed(self.memory, self.layout, self.rows, heap, self.place.first_step)
+        return _sealed(self.memory, self.layout, self.rows, heap, self.place.first_step, self.ends)
 
     def begin_next(self, place: ChunkPlace) -> None:
         """The rows are in the journal: the file is free for the next ones."""
         self._second = not self._second
         self._write_place(place)
-        self.place, self.rows = place, 0
+        self.place, self.rows, self.ends = place, 0, chunks.Ends()
         self._words[_COUNT_WORD] = _SECOND_PLACE if self._second else 0
         self.heap_used = self._words[_HEAP_WORD] = 0
 
@@ -229,8 +231,10 @@ def _layout_of(path: Path, data: bytes) -> Layout:
     return layout
 
 
-def _sealed(memory: memoryview, layout: Layout, rows: int, heap: bytes, first_step: int) -> StepChunk:
+def _sealed(
+    memory: memoryview, layout: Layout, rows: int, heap: bytes, first_step: int, ends: chunks.Ends | None = None
+) -> StepChunk:
     columns = b"".join(memory[offset : offset + width * rows] for offset, width in layout.columns)
     numbers = struct.unpack(f"<{rows}q", columns[: rows * 8])  # the number of the episode is the first column
     episodes = (min(numbers), max(numbers))
-    return chunks.seal(layout.schema, rows, columns, heap, first_step=first_step, episodes=episodes)
+    return chunks.seal(layout.schema, rows, columns, heap, first_step=first_step, episodes=episodes, ends=ends)

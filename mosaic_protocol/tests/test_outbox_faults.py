@@ -13,6 +13,7 @@ from typing import Any
 
 from mosaic_protocol import events
 from mosaic_protocol.outbox import OutboxReader, OutboxWriter
+from mosaic_protocol.outbox_publisher import OutboxPublisher
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 12
@@ -149,3 +150,9 @@ def test_records_wait_in_memory_while_no_byte_is_taken_and_none_is_lost(tmp_path
     told = run_limited_writer(tmp_path, room=0)
     check_that_records_waited_for_space(tmp_path, told)
     assert told["held"] == 40
+
+
+def test_what_cannot_be_looked_at_is_not_taken_for_delivered(tmp_path: Path) -> None:
+    unusable = tmp_path / ("x" * 300)  # any error but "not found" does
+    assert not OutboxPublisher(unusable, "run").wait_until_delivered(0)
+    assert OutboxPublisher(tmp_path, "run").wait_until_delivered(0), "there is nothing to deliver"

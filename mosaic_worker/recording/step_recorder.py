@@ -16,6 +16,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -30,6 +31,7 @@ from mosaic_protocol.steps.columns import Column, StepSchema
 from mosaic_protocol.steps.columns import Path as LeafPath
 from mosaic_protocol.steps.open_chunk import STREAM, ChunkPlace, Layout, OpenChunk, path_of, read_left
 from mosaic_worker.recording.step_fields import MOST_ACTION_BYTES, MOST_OBSERVATION_BYTES, Taker, leaves
+from mosaic_worker.recording.whole_episodes import Columns, EpisodeBatch, WholeEpisode, pack
 
 MOST_STEPS = 512
 MOST_COLUMN_BYTES = 1024 * 1024
@@ -52,7 +54,7 @@ _SPOKEN = {chunks.FINAL: "final observation", chunks.BEGIN: "what reset was give
 _FIXED_FORMATS: tuple[Literal["q", "B", "d"], ...] = ("q", "B", "B", "B", "d", "d")
 Entry: TypeAlias = tuple[str, Any]
 _NO_ENTRIES: list[Entry] = []
-_NO_OPTIONS: dict[str, Any] = {}
+_VALUED = bytes((chunks.HAS_VALUE,))
 _NAN = math.nan
 _MOST_NUMBER = 2**63
 """Seeds may have more bits; those are written as text."""
@@ -211,17 +213,17 @@ class StepRecorder:
         self._is_cut_off, self._hot = True, None
         return None
 
-    def _make_room(self, lane: StepLane, observations: Sequence[int], actions: Sequence[int]) -> bool:
+    def _make_room(self, lane: StepLane, observation: int, action: int, length: int) -> bool:
         """See to a chunk that takes an episode as a whole and knows who acts; False where there can be none."""
-        if self._why_closed or self._is_cut_off or not actions:
+        if self._is_cut_off or lane._running:
             return False
         if self._hot is None:
-            self._with_columns(observations[0], actions[0])
+            self._with_columns(observation, action)
         hot = self._hot
-        if hot is None or hot.observation_words is None or hot.action_words is None or len(actions) > hot.capacity:
+        if hot is None or hot.observation_words is None or hot.action_words is None or length > hot.capacity:
             return False
         knows = lane.agent_id in self._names and lane.actor in self._names
-        is_full = knows or len(actions) > hot.capacity - hot.chunk.rows  # nothing else can be in the way
+        is_full = knows or length > hot.capacity - hot.chunk.rows  # nothing else can be in the way
         if is_full and not self._seal():
             return False
         unknown = [name for name in {lane.agent_id: 0, lane.actor: 0} if name not in self._names]
@@ -482,101 +484,112 @@ class StepLane:
             flag = (chunks.TERMINATED if terminated else 0) | (chunks.TRUNCATED if truncated else 0)
             values[row] = 0.0 if value is None else value
             flags[row] = flag if value is None else flag | chunks.HAS_VALUE
+            if not is_written:
+                _tell_ends(chunk.ends, self.episode, entries)
             chunk.commit()
             self._length += 1
             self._total += _NAN if number is None else number
             self._pending = _NO_ENTRIES
             self._is_plain = self._running
 
-    def append_episode(
-        self,
-        seed: int,
-        observations: Sequence[int],
-        actions: Sequence[int],
-        rewards: Sequence[float],
-        values: Sequence[float],
-        final_observation: int,
-        *,
-        terminated: bool,
-        extras: Mapping[str, Any] | None = None,
-    ) -> int:
-        """Record an episode whose observations and actions are whole numbers, from its beginning to its end: four times
-        as fast as step by step, and kept as a whole or not at all, unless it is too long for a chunk or its extras are
-        too large. ``terminated``: else truncated. ``extras`` stand with its first step. Returns its number in the
-        run."""
-        recorder, length = self._recorder, len(actions)
-        columns = _whole_numbers(observations, actions, rewards, values)
+    @property
+    def next_episode(self) -> int:
+        """The number that the next episode gets, unless another lane begins one sooner."""
+        return self._recorder._next_episode
+
+    def append_episodes(self, batch: EpisodeBatch) -> None:
+        """Record episodes from their beginnings to their ends, and empty the batch: many times as fast as step by step.
+        Each is kept as a whole or not at all, unless it is too long for a chunk or its extras are too large."""
+        columns, episodes = batch.columns(), batch.episodes
+        at = first = 0
+        while at < len(episodes):
+            written = self._append_whole(columns, episodes, at, first) if columns is not None else 0
+            if not written:
+                self._append_by_steps(batch, episodes[at], first)
+                written = 1
+            first += sum(one.length for one in episodes[at : at + written])
+            at += written
+        batch.clear()
+
+    def _append_whole(self, columns: Columns, episodes: Sequence[WholeEpisode], at: int, first: int) -> int:
+        """Write as many of the episodes from ``at`` on, whose steps begin at ``first``, as one chunk has room for; how
+        many that were. 0: the next one cannot be written as a whole."""
+        recorder = self._recorder
         with recorder._lock:
             for _ in range(3):  # it may be short of rows or names, and then of room for its extras
-                hot = recorder._hot
-                if (
-                    hot is not None
-                    and columns is not None
-                    and hot.observation_words is not None
-                    and hot.action_words is not None
-                    and not self._running
-                    and 0 < length <= hot.capacity - hot.chunk.rows
-                    and self.agent_id in recorder._names
-                    and self.actor in recorder._names
-                    and hot.chunk.add_to_heap(
-                        self._whole_episode(hot.chunk.rows, seed, rewards, final_observation, terminated, extras)
-                    )
-                ):
-                    chunk = hot.chunk
-                    row, end = chunk.rows, chunk.rows + length
-                    self.episode = recorder._begin_episode()
-                    episodes, agents, actors, flags, column_of_rewards, column_of_values = recorder._fixed
-                    names = recorder._names
-                    hot.observation_words[row:end], hot.action_words[row:end] = columns[0], columns[1]
-                    episodes[row:end] = array("q", (self.episode,)) * length
-                    agents[row:end] = bytes((names[self.agent_id],)) * length
-                    actors[row:end] = bytes((names[self.actor],)) * length
-                    column_of_rewards[row:end], column_of_values[row:end] = columns[2], columns[3]
-                    flags[row:end] = bytes((chunks.HAS_VALUE,)) * length
-                    flags[end - 1] = chunks.HAS_VALUE | (chunks.TERMINATED if terminated else chunks.TRUNCATED)
-                    chunk.commit(length)
-                    return self.episode
-                if columns is None or self._running or not recorder._make_room(self, observations, actions):
-                    break
-        self.begin_episode(seed)
-        for at in range(length - 1):
-            self.append(observations[at], actions[at], rewards[at], value=values[at], extras=None if at else extras)
-        self.append(
-            observations[-1],
-            actions[-1],
-            rewards[-1],
-            terminated,
-            not terminated,
-            value=values[-1],
-            extras=extras if length == 1 else None,
-            final_observation=final_observation,
-        )
-        return self.episode
+                mark = recorder._mark()
+                try:
+                    if written := self._write_group(columns, episodes, at, first):
+                        return written
+                except BaseException:
+                    recorder._take_back(mark)
+                    raise
+                if not recorder._make_room(self, columns[0][first], columns[1][first], episodes[at].length):
+                    return 0
+        return 0
 
-    def _whole_episode(
-        self,
-        row: int,
-        seed: int,
-        rewards: Sequence[float],
-        final_observation: int,
-        terminated: bool,
-        extras: Mapping[str, Any] | None,
-    ) -> bytes:
-        """What the heap holds of an episode that is recorded at once."""
-        length, number = len(rewards), self._recorder._next_episode
-        total, last = sum(rewards), row + length - 1
-        finite = total if math.isfinite(total) else None
-        outcome = "terminated" if terminated else "truncated"
-        ended = (number, self.agent_id, length, finite, outcome, seed, self._recorder._next_step)
-        begun = (row, chunks.BEGIN, (number, self.agent_id, seed, _NO_OPTIONS))
-        final = (last, chunks.FINAL, (((), final_observation),))
-        entries: tuple[tuple[int, str, Any], ...] = (begun, final, (last, chunks.END, ended))
-        if extras:
-            entries = (begun, (row, chunks.EXTRAS, extras), *entries[1:])
-        try:
-            return heap.packed_plainly(entries)
-        except (ValueError, TypeError, OverflowError, RecursionError):  # extras that nothing can write as they are
-            return b"".join([heap.packed(*entry) for entry in entries])
+    def _write_group(self, columns: Columns, episodes: Sequence[WholeEpisode], at: int, first: int) -> int:
+        recorder = self._recorder
+        hot, names = recorder._hot, recorder._names
+        if (
+            hot is None
+            or hot.observation_words is None
+            or hot.action_words is None
+            or self._running
+            or self.agent_id not in names
+            or self.actor not in names
+        ):
+            return 0
+        chunk = hot.chunk
+        row = begin = chunk.rows
+        number, step = recorder._next_episode, recorder._next_step
+        room = chunk.layout.heap_capacity - chunk.heap_used
+        entries, flags, ended = bytearray(), bytearray(), list[events.EndedEpisode]()
+        numbers = array("q")
+        for episode in islice(episodes, at, None):
+            length, fitting = episode.length, len(entries)
+            if row + length > hot.capacity:
+                break
+            end = pack(entries, row, number, self.agent_id, step, episode)
+            if len(entries) > room:
+                del entries[fitting:]
+                break
+            ended.append(end)
+            numbers.extend(repeat(number, length))
+            flags.extend(_VALUED * (length - 1))
+            flags.append(chunks.HAS_VALUE | (chunks.TERMINATED if episode.terminated else chunks.TRUNCATED))
+            row, step, number = row + length, step + length, number + 1
+        if not ended:
+            return 0
+        last, count = first + row - begin, row - begin
+        chunk.add_to_heap(entries)
+        recorder._next_episode, self.episode = number, number - 1
+        in_episodes, agents, actors, in_flags, in_rewards, in_values = recorder._fixed
+        hot.observation_words[begin:row], hot.action_words[begin:row] = columns[0][first:last], columns[1][first:last]
+        in_rewards[begin:row], in_values[begin:row] = columns[2][first:last], columns[3][first:last]
+        in_episodes[begin:row], in_flags[begin:row] = numbers, flags
+        agents[begin:row] = bytes((names[self.agent_id],)) * count
+        actors[begin:row] = bytes((names[self.actor],)) * count
+        for one in ended:
+            chunk.ends.end(one)
+        chunk.commit(count)
+        return len(ended)
+
+    def _append_by_steps(self, batch: EpisodeBatch, episode: WholeEpisode, first: int) -> None:
+        self.begin_episode(episode.seed)
+        last = first + episode.length - 1
+        for at in range(first, last + 1):
+            is_last = at == last
+            self.append(
+                batch.observations[at],
+                batch.actions[at],
+                batch.rewards[at],
+                is_last and episode.terminated,
+                is_last and not episode.terminated,
+                value=batch.values[at],
+                extras=episode.extras if at == first else None,
+                final_observation=episode.final_observation if is_last else None,
+            )
 
     def _entries(
         self,
@@ -651,6 +664,15 @@ def _packed(row: int, entries: list[Entry]) -> tuple[bytes, list[str]]:
     return b"".join(found), dropped
 
 
+def _tell_ends(ends: chunks.Ends, episode: int, entries: list[Entry]) -> None:
+    """What the entries of a step of an episode say of ends."""
+    for key, value in entries:
+        if key == chunks.END:
+            ends.end(value)
+        elif key == chunks.EXTRAS and chunks.undone_steps(value):
+            ends.undo(episode)
+
+
 def _instead(row: int, key: str, value: Any, size: int) -> bytes:
     """What stands for an entry that is too large: what readers need of it to read the other steps."""
     if key == chunks.EXTRAS:
@@ -659,17 +681,6 @@ def _instead(row: int, key: str, value: Any, size: int) -> bytes:
     if key == chunks.BEGIN:
         return heap.packed(row, key, [*value[:3], {}])
     return b""
-
-
-def _whole_numbers(
-    observations: Sequence[int], actions: Sequence[int], rewards: Sequence[float], values: Sequence[float]
-) -> tuple[array[int], array[int], array[float], array[float]] | None:
-    """The columns of an episode; None for numbers that none holds. Before anything is written: a step is whole or not
-    at all."""
-    try:
-        return array("q", observations), array("q", actions), array("d", rewards), array("d", values)
-    except (OverflowError, TypeError):
-        return None
 
 
 def _words_of(column: Any) -> memoryview | None:

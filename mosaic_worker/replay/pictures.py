@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from mosaic_protocol.whole_files import drafted, remove_left_drafts
+from mosaic_protocol.whole_files import drafted
 from mosaic_worker.errors import UsageError
 from mosaic_worker.recording.clip_encoder import Frame, encode, shown
 from mosaic_worker.recording.frame_rate import whole_frames_a_second
@@ -39,7 +39,6 @@ def write(file: Path, env: gym.Env[Any, Any], advance: Callable[[], bool]) -> in
     frames = _frames(env, advance, _LONGEST_SIDE[kind])
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        remove_left_drafts(file)
         with drafted(file) as draft:
             return encode(draft, frames, rate) if kind == ".mp4" else encode_gif(draft, frames, min(rate, _FASTEST_GIF))
     except OSError as error:

@@ -37,11 +37,11 @@ from mosaic_protocol.checkpoint_manifest import (
     TENSOR_FILE,
     CheckpointError,
     CheckpointManifest,
+    best_of,
     checkpoint_name,
     file_hash,
     list_checkpoints,
     read_manifest,
-    score_of,
     step_of,
     verify,
 )
@@ -186,19 +186,6 @@ def prune(directory: Path, keep_last: int) -> list[Path]:
     for path in doomed:
         shutil.rmtree(_set_aside(path))
     return doomed
-
-
-def best_of(found: list[Path]) -> Path | None:
-    """The checkpoint with the highest mean return, None when no run was long enough to be judged."""
-    scores = {path: score for path in found if (score := _score(path)) is not None}
-    return max(scores, key=lambda path: scores[path], default=None)
-
-
-def _score(path: Path) -> float | None:
-    try:
-        return score_of(read_manifest(path).metrics)
-    except CheckpointError:
-        return None
 
 
 def describe_space(space: Any) -> dict[str, Any]:

@@ -31,11 +31,13 @@ class CodeRecorder:
         self._process: subprocess.Popen[bytes] | None = None
         code = facts.get("code")
         path = code.get("path") if isinstance(code, Mapping) else None
-        if not isinstance(path, str) or not run.directory.is_dir():
+        if not isinstance(path, str):
             return
         own = [str(facts["script"])] if isinstance(facts.get("script"), str) else []
         words = [str(Path(path).parent), str(run.code.absolute()), *own]
-        with suppress(OSError):
+        with suppress(OSError):  # also where the run's folder may not be looked at for a moment
+            if not run.directory.is_dir():
+                return
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", code_changes.__file__, *words],
                 stdin=subprocess.DEVNULL,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import selectors
 import signal
+import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -126,10 +127,14 @@ def _signal_name(number: int) -> str:
 
 
 def _tail_of(descriptor: int, size: int = 4096) -> str:
-    """The end of the file that stdout or stderr goes to, "" when it is a terminal or a pipe."""
-    path = Path(f"/proc/self/fd/{descriptor}").resolve()
-    if not path.is_file():
+    """The end of the file that stdout or stderr goes to, "" when it is a terminal or a pipe. It is opened by its
+    descriptor: the folder that it is in may be moved, or closed to everybody, for a moment."""
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            return ""
+        with Path(f"/proc/self/fd/{descriptor}").open("rb") as file:
+            file.seek(max(0, found.st_size - size))
+            return file.read().decode(errors="replace")
+    except OSError:
         return ""
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - size))
-        return file.read().decode(errors="replace")

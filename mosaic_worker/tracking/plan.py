@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from mosaic_protocol.suggest import holds_password, looks_secret
+from mosaic_protocol.wandb_proxies import switched_on
 
 DEFAULT_PROJECT = "cleanRL"
 """The default of the scripts' flag. A flag with this value counts as not given, so that ``WANDB_PROJECT`` applies."""
-PROXY_SWITCH = "MOSAIC_WANDB_PROXY"
 
 _HIDDEN = "(hidden)"
-_ON = frozenset({"1", "true", "yes", "on"})
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ def make_plan(args: Mapping[str, Any], run_dir: Path, environ: Mapping[str, str]
 
 
 def proxy_wanted(args: Mapping[str, Any], environ: Mapping[str, str]) -> bool:
-    return bool(args.get("wandb_use_proxy")) or environ.get(PROXY_SWITCH, "").strip().lower() in _ON
+    return bool(args.get("wandb_use_proxy")) or switched_on(environ)
 
 
 def _project(args: Mapping[str, Any], environ: Mapping[str, str]) -> str:

@@ -8,7 +8,6 @@ without that, or the parent dies, the run is finished as failed. wandb's own hel
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
 import select
@@ -17,22 +16,25 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from mosaic_protocol.tracking_record import FINISHED, FOLDER, TrackingRecord, write_record
+from mosaic_protocol.wandb_keys import HOW_TO_SET, KEY_VARIABLE, find_key
 from mosaic_protocol.wandb_proxies import without_credentials
-from mosaic_protocol.whole_files import write_whole
+from mosaic_worker.tracking.cost import Meter
 from mosaic_worker.tracking.plan import TrackingPlan
 from mosaic_worker.tracking.tracker import TOLD_STATUS
 
-KEY_VARIABLE = "WANDB_API_KEY"
-KEYRING_SERVICE, KEYRING_USER = "mosaic-wandb", "api_key"
-RECORD, LOG = "tracking.json", "process.log"
+LOG = "process.log"
 STEP_METRIC = "global_step"
 
 _INIT_SECONDS = 30.0
 _ORPHAN_SECONDS = 5.0
 _POLL_SECONDS = 1.0
+_RECORD_SECONDS = 10.0
 _FAILED = 1
 _STDERR = os.dup(2)
 """The run's own, for the sentences of this process. Not inherited by what it starts."""
@@ -53,7 +55,7 @@ def main() -> int:
         return _FAILED
     plan = TrackingPlan(**json.loads(first))
     try:
-        _make_quiet(Path(plan.directory) / "wandb")
+        _make_quiet(Path(plan.directory) / FOLDER)
         _track(plan, lines)
     except Exception as error:  # noqa: BLE001 - whatever wandb raises, the sentence is what is left to do
         _tell(f"Tracking ended early: {_reason(error)}. Training goes on without W&B.")
@@ -62,7 +64,9 @@ def main() -> int:
 
 
 def _track(plan: TrackingPlan, lines: Iterator[str]) -> None:
-    run = _start(plan)
+    meter = Meter()
+    run, record = _start(plan)
+    notes = _Notes(Path(plan.directory), record, meter)
     exit_code = _FAILED
     for line in lines:
         message = json.loads(line)
@@ -70,26 +74,53 @@ def _track(plan: TrackingPlan, lines: Iterator[str]) -> None:
             # Without `step=`: W&B would keep only the last of several rows of one step.
             run.log({**values, STEP_METRIC: step})
         exit_code = message.get("exit_code", exit_code)
+        notes.count(len(message.get("rows", ())), message.get("dropped", 0))
+    notes.write()
     run.finish(exit_code=exit_code)
+    notes.write(state=FINISHED)
 
 
-def _start(plan: TrackingPlan) -> Any:
+class _Notes:
+    """Keeps the record that others read up to date."""
+
+    def __init__(self, directory: Path, record: TrackingRecord, meter: Meter) -> None:
+        self._directory, self._record, self._meter = directory, record, meter
+        self._next = time.monotonic() + _RECORD_SECONDS
+        self.write()
+
+    def count(self, rows: int, dropped: int) -> None:
+        self._record = replace(self._record, rows=self._record.rows + rows, dropped_rows=dropped)
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + _RECORD_SECONDS
+            self.write()
+
+    def write(self, **facts: Any) -> None:
+        # At the end the helper that did the work is gone, and its time with it.
+        cpu_seconds = max(self._meter.cpu_seconds, self._record.cpu_seconds)
+        self._record = replace(self._record, seconds=self._meter.seconds, cpu_seconds=cpu_seconds, **facts)
+        with suppress(OSError):  # a full disk is wandb's to report: without this note the run is tracked all the same
+            write_record(self._directory, self._record)
+
+
+def _start(plan: TrackingPlan) -> tuple[Any, TrackingRecord]:
     """Online when there is a key and W&B answers, else offline, with the reason and what to do about it."""
     because = plan.offline_because
     if not plan.mode and not because:
         if _take_key():
             try:
-                return _begin(plan, "online")
+                run = _begin(plan, "online")
+                _tell(f"Tracked at {run.url}")
+                return run, _record(plan, run, "online")
             except Exception as error:  # noqa: BLE001 - no network, a wrong key, a wrong project: all end the same way
                 because = f"W&B cannot be used online ({_reason(error)})"
                 _give_up_connection()
         else:
-            because = f"there is no key (set {KEY_VARIABLE}, or `keyring set {KEYRING_SERVICE} {KEYRING_USER}`)"
+            because = f"there is no key ({HOW_TO_SET})"
     os.environ.pop(KEY_VARIABLE, None)
     run = _begin(plan, "offline")
     reason = f": {because}" if because else ""
     _tell(f"Tracked offline{reason}. `wandb sync {Path(run.dir).parent}` uploads it later.")
-    return run
+    return run, _record(plan, run, "offline", because)
 
 
 def _begin(plan: TrackingPlan, mode: Literal["online", "offline"]) -> Any:
@@ -108,9 +139,6 @@ def _begin(plan: TrackingPlan, mode: Literal["online", "offline"]) -> Any:
     )
     run.define_metric(STEP_METRIC, hidden=True)
     run.define_metric("*", step_metric=STEP_METRIC)
-    _record(plan, run, mode)
-    if mode == "online":
-        _tell(f"Tracked at {run.url}")
     return run
 
 
@@ -131,18 +159,17 @@ def _settings(wandb: Any) -> Any:
     )
 
 
-def _record(plan: TrackingPlan, run: Any, mode: str) -> None:
-    """Leave for others where the run is: its id, its files and, online, its address."""
-    content = {
-        "mode": mode,
-        "run_id": run.id,
-        "project": plan.project,
-        "entity": plan.entity,
-        "name": plan.name,
-        "url": run.url if mode == "online" else None,
-        "files": Path(run.dir).parent.name,
-    }
-    write_whole(Path(plan.directory) / "wandb" / RECORD, json.dumps(content, indent=2) + "\n")
+def _record(plan: TrackingPlan, run: Any, mode: str, because: str = "") -> TrackingRecord:
+    return TrackingRecord(
+        mode=mode,
+        run_id=run.id,
+        project=plan.project,
+        entity=plan.entity,
+        name=plan.name,
+        url=run.url if mode == "online" else None,
+        files=Path(run.dir).parent.name,
+        because=because,
+    )
 
 
 def _make_quiet(folder: Path) -> None:
@@ -161,17 +188,11 @@ def _make_quiet(folder: Path) -> None:
 
 
 def _take_key() -> bool:
-    """Whether there is a key; one from the keyring is put where wandb looks, in the memory of this process only."""
-    if os.environ.get(KEY_VARIABLE):
-        return True
-    try:
-        keyring = importlib.import_module("keyring")  # nobody has to have it
-        key = keyring.get_password(KEYRING_SERVICE, KEYRING_USER)
-    except Exception:  # noqa: BLE001 - not installed, locked, no backend: there is no key to be had
-        return False
-    if key:
-        os.environ[KEY_VARIABLE] = key
-    return bool(key)
+    """Whether there is a key. It is put where wandb looks, in the memory of this process only."""
+    key = find_key(os.environ)
+    if key is not None:
+        os.environ[KEY_VARIABLE] = key.secret
+    return key is not None
 
 
 def _give_up_connection() -> None:

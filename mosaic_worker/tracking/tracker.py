@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mosaic_protocol.wandb_proxies import find_proxies
+from mosaic_protocol.wandb_proxies import NO_PROXY_NAMED, find_proxies
 from mosaic_protocol.worker_packages import shared_folders
 from mosaic_worker.tracking.plan import TrackingPlan, make_plan, proxy_wanted
 
@@ -61,8 +61,7 @@ def _start(args: Mapping[str, Any], run_dir: Path, environ: Mapping[str, str]) -
             child_environ |= proxies.environment()
             _say(f"W&B is reached through the proxy {proxies}.")
         else:
-            because = "a proxy was asked for, but neither the environment nor a .env file names one"
-            plan = dataclasses.replace(plan, offline_because=because)
+            plan = dataclasses.replace(plan, offline_because=NO_PROXY_NAMED)
     child_environ.pop("WANDB_SERVICE", None)  # the service of another wandb process would outlive this run
     # The packages need not be installed: a script may have found them beside itself.
     folders = dict.fromkeys(shared_folders().values())
@@ -147,7 +146,7 @@ class Tracker:
                 self._wake.wait(CARRY_SECONDS)
                 self._carry_rows(pipe)
             self._carry_rows(pipe)
-            _write(pipe, json.dumps({"exit_code": self._exit_code}).encode() + b"\n")
+            _write(pipe, json.dumps({"exit_code": self._exit_code, "dropped": self.dropped_rows}).encode() + b"\n")
         except OSError:
             self._over = True
             self._rows.clear()
@@ -158,7 +157,7 @@ class Tracker:
         # In portions, because encoding holds the interpreter's lock. The training thread only appends, so whatever
         # it adds meanwhile stays behind the rows taken here.
         while rows := self._rows[:PORTION]:
-            _write(pipe, json.dumps({"rows": rows}).encode() + b"\n")
+            _write(pipe, json.dumps({"rows": rows, "dropped": self.dropped_rows}).encode() + b"\n")
             del self._rows[: len(rows)]
 
 

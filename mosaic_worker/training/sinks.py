@@ -7,6 +7,7 @@ that is the one that must not lose anything.
 from __future__ import annotations
 
 import math
+import os
 import sys
 import time
 from abc import ABC, abstractmethod
@@ -15,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mosaic_protocol.headline import CPU_TAG, SPS_TAG
+from mosaic_protocol.headline import CPU_TAG, MEMORY_TAG, SPS_TAG
 
 if TYPE_CHECKING:
     from tensorboard.summary.writer.event_file_writer import EventFileWriter
@@ -59,10 +60,13 @@ class Sink(ABC):
         """Take no more rows; write and release everything. `failed`: the training ended with an error."""
 
 
-class _CpuTime:
-    """What the process has computed since it was ready to train, recorded wherever a script tells its speed: often
-    enough for a curve, and never in a row of each episode. Only the daemon's curves are drawn over it, so it is not
-    in the files of TensorBoard."""
+_PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+class _Load:
+    """What the process has computed since it was ready to train and what memory it holds, recorded wherever a script
+    tells its speed: often enough for a curve, and never in a row of each episode. Only the daemon's curves are drawn
+    over it, so it is not in the files of TensorBoard."""
 
     def __init__(self) -> None:
         self._began = time.process_time()
@@ -70,7 +74,16 @@ class _CpuTime:
     def beside(self, values: dict[str, float | None]) -> dict[str, float | None]:
         if SPS_TAG not in values or CPU_TAG in values:
             return values
-        return {**values, CPU_TAG: time.process_time() - self._began}
+        return {**values, CPU_TAG: time.process_time() - self._began, **_memory()}
+
+
+def _memory() -> dict[str, float]:
+    """Nothing where the system does not say: no number of it is worth a training."""
+    try:
+        pages = Path("/proc/self/statm").read_text().split()[1]
+        return {MEMORY_TAG: round(int(pages) * _PAGE_MB, 1)}
+    except (OSError, ValueError, IndexError):
+        return {}
 
 
 class JournalSink(Sink):
@@ -91,10 +104,10 @@ class JournalSink(Sink):
         self._row = MetricRow
         self._tell, self._told, self._told_at = tell, 0, 0.0
         self._on_wait, self._waits = on_wait, False
-        self._cpu = _CpuTime()
+        self._load = _Load()
 
     def scalars(self, step: int, numbers: Mapping[str, float]) -> None:
-        self.journal.append(self._row(step=step, values=self._cpu.beside(_finite(numbers))))
+        self.journal.append(self._row(step=step, values=self._load.beside(_finite(numbers))))
         self._note_waiting()
         if self.journal.held and time.monotonic() - self._told_at > _TELL_SECONDS:
             self._tell_if_held()
@@ -131,11 +144,11 @@ class ConversationSink(Sink):
 
         self._conversation = conversation
         self._row = MetricRow
-        self._cpu = _CpuTime()
+        self._load = _Load()
 
     def scalars(self, step: int, numbers: Mapping[str, float]) -> None:
         self._conversation.progress(step)
-        self._conversation.publish(self._row(step=step, values=self._cpu.beside(_finite(numbers))))
+        self._conversation.publish(self._row(step=step, values=self._load.beside(_finite(numbers))))
 
     def close(self, *, failed: bool) -> None:
         return

@@ -101,6 +101,8 @@ class LearningAgent:
             return False
         except asp.AslError as error:  # in the condition of a plan that was to deal with something
             raise PlanError(mistake_at(str(error), place_of(error))) from error
+        finally:
+            self.runtime.record()
 
     def _reason(self, seconds: float) -> bool:
         reasoner = self.reasoner

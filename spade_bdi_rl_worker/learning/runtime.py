@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mosaic_worker.recording.step_recorder import StepLane
+from mosaic_worker.recording.whole_episodes import EpisodeBatch, WholeEpisode
 from spade_bdi_rl_worker.learning.algorithms import Learner
 from spade_bdi_rl_worker.learning.confidence import Confidence
 from spade_bdi_rl_worker.learning.strategy import Strategy
@@ -25,6 +26,8 @@ TRIAL = 50
 SHORTFALL = 0.4
 """A cached policy fails when it brings so much less than it promised."""
 _MOST_SEED = 2**31
+_MOST_UNRECORDED = 4096
+"""Steps that may wait to be recorded."""
 
 
 @dataclass(slots=True)
@@ -68,8 +71,10 @@ class QLearningRuntime:
         self.policy: list[int] | None = None
         """The action for each state, as it was when a plan cached it."""
         self.policy_promise = 0.0
-        self.path: list[int] = []
-        """The states of the newest episode."""
+        self._batch = EpisodeBatch()
+        """What is not recorded yet."""
+        self._path: list[int] = []
+        """The states of the newest episode that was recorded."""
         self._trial: deque[float] = deque(maxlen=TRIAL)
         self._first_seed = (seed * 7919 + index * 104_729) * 1_000_003
         self._every_value = every_value
@@ -77,66 +82,102 @@ class QLearningRuntime:
     # ---- episodes ------------------------------------------------------------------------------------------------
 
     def run_episode(self, how: How, extras: Mapping[str, Any] | None = None) -> Episode:
-        """Run one from its start to its end, learn from it and record it. ``extras`` stand with its first step.
+        """Run one from its start to its end and learn from it. ``extras`` stand with its first step. It is recorded
+        with the next :meth:`record`, sooner where there is much to record.
 
         ``explore`` acts at random as often as the strategy says, ``exploit`` as seldom as it ever will, ``repair`` in
         between; ``cached`` never: it follows the cached policy and learns what that brings.
         """
-        world, learner = self.world, self.learner
+        try:
+            return self._run_episode(how, extras)
+        except BaseException:
+            self._batch.forget_unfinished()
+            raise
+
+    def _run_episode(self, how: How, extras: Mapping[str, Any] | None) -> Episode:
+        world, learner, batch = self.world, self.learner, self._batch
         q, update, step, limit = learner.q, learner.update, world.step, world.limit
         learner.alpha = self.strategy.alpha_at(self.progress)
         epsilon, policy = self._epsilon(how), self.policy if how == "cached" else None
-        draw, actions = self.chance.random, world.actions
-        by_table = isinstance(world, TableWorld)
+        draw, actions, gamma = self.chance.random, world.actions, learner.gamma
+        sure = world.sure if isinstance(world, TableWorld) else None
         grows = isinstance(world, SteppedWorld) and not world.is_numbered
-        seed = (self._first_seed + self.episodes) % _MOST_SEED
-
-        def choose(state: int, row: list[float], best: float) -> int:
-            if policy is not None and state < len(policy):
-                return policy[state]
-            if epsilon and draw() < epsilon:
-                return int(draw() * actions)
-            if row.count(best) == 1:
-                return row.index(best)
-            ties = [action for action, value in enumerate(row) if value == best]
-            return ties[int(draw() * len(ties))]
-
-        state = world.begin(seed)
-        if grows:
-            learner.grow(world.states)
-        row = q[state]
-        promised = best = max(row)
-        action = choose(state, row, best)
-        states: list[int] = []
-        taken: list[int] = []
-        rewards: list[float] = []
-        values: list[float] = []
         rows: list[list[float]] | None = [] if self._every_value else None
+        see, do = batch.observations.append, batch.actions.append
+        gain, expect = batch.rewards.append, batch.values.append
+        seed = (self._first_seed + self.episodes) % _MOST_SEED
+        state = world.begin(seed)
+        length, total, brought, promised, discount = 0, 0.0, 0.0, 0.0, 1.0
+        before = action = 0
+        reward, terminated = 0.0, False
         while True:  # every line of it counts: it runs a hundred thousand times a second
-            after, reward, terminated = step(state, action)
             if grows:
                 learner.grow(world.states)
-            states.append(state)
-            taken.append(action)
-            rewards.append(reward)
-            values.append(best)
+            if terminated:
+                update(before, action, reward, state, 0, 0.0, True)
+                break
+            row = q[state]
+            best = max(row)
+            if policy is not None and state < len(policy):
+                chosen = policy[state]
+            elif epsilon and draw() < epsilon:
+                chosen = int(draw() * actions)
+            elif row.count(best) == 1:
+                chosen = row.index(best)
+            else:
+                chosen = _one_of_the_best(row, best, draw())
+            if length:
+                update(before, action, reward, state, chosen, best, False)
+                if length >= limit or world.truncated:
+                    break
+            else:
+                promised = best
+            see(state)
+            do(chosen)
+            expect(best)
             if rows is not None:
                 rows.append(row.copy())
-            if terminated:
-                update(state, action, reward, after, 0, 0.0, True)
-                break
-            row = q[after]
-            best = max(row)
-            next_action = choose(after, row, best)
-            update(state, action, reward, after, next_action, best, False)
-            if len(taken) >= limit or (world.truncated and not by_table):
-                break
-            state, action = after, next_action
-        success = terminated and (reward > 0 or not world.has_prizes)
-        self.path = [*states, after]
-        self._note(how, promised, _discounted(rewards, learner.gamma), len(taken), success)
-        number = self._record(seed, states, taken, rewards, values, rows, after, terminated, extras)
-        return Episode(number, len(taken), sum(rewards), terminated, success)
+            before, action = state, chosen
+            state, reward, terminated = sure[state][chosen] if sure is not None else step(state, chosen)
+            gain(reward)
+            if reward:
+                total += reward
+                brought += reward * discount
+            discount *= gamma
+            length += 1
+        self._note(how, promised, brought, length, success := terminated and (reward > 0 or not world.has_prizes))
+        number = self._keep(WholeEpisode(seed, length, total, state, terminated, extras), rows, by_steps=grows)
+        return Episode(number, length, total, terminated, success)
+
+    def _keep(self, episode: WholeEpisode, rows: list[list[float]] | None, *, by_steps: bool) -> int:
+        """Have the newest episode recorded, later where it can be; the number that it has in the run."""
+        batch, lane = self._batch, self.lane
+        number = self.episodes - 1 if lane is None else lane.next_episode + len(batch.episodes)
+        batch.end(episode)
+        if by_steps or rows is not None:
+            self._record_steps(rows)
+        elif len(batch.actions) >= _MOST_UNRECORDED:
+            self.record()
+        return number
+
+    def record(self) -> None:
+        """Record what was played. Whatever is told of an episode is told after that."""
+        batch = self._batch
+        if batch.episodes:
+            self._path = self.path
+            if self.lane is None:
+                batch.clear()
+            else:
+                self.lane.append_episodes(batch)
+
+    @property
+    def path(self) -> list[int]:
+        """The states of the newest episode."""
+        batch = self._batch
+        if not batch.episodes:
+            return self._path
+        newest = batch.episodes[-1]
+        return [*batch.observations[-newest.length :], newest.final_observation]
 
     def _epsilon(self, how: How) -> float:
         if how == "explore":
@@ -157,40 +198,34 @@ class QLearningRuntime:
         if how == "cached":
             self._trial.append(brought)
 
-    def _record(
-        self,
-        seed: int,
-        states: list[int],
-        taken: list[int],
-        rewards: list[float],
-        values: list[float],
-        rows: list[list[float]] | None,
-        last: int,
-        terminated: bool,
-        extras: Mapping[str, Any] | None,
-    ) -> int:
-        lane, world = self.lane, self.world
+    def _record_steps(self, rows: list[list[float]] | None) -> None:
+        """Record the newest episode step by step: with the values of each, or as the world shows it."""
+        batch, lane, world = self._batch, self.lane, self.world
+        episode = batch.episodes.pop()
+        first = len(batch.actions) - episode.length
+        taken, rewards, values = batch.actions[first:], batch.rewards[first:], batch.values[first:]
+        shown: list[Any] = [*batch.observations[first:], episode.final_observation]
+        path = list(shown)
+        batch.forget_unfinished()
+        self.record()  # what came before it
+        self._path = path
         if lane is None:
-            return self.episodes - 1
-        shown: list[Any] = states
+            return
         if isinstance(world, SteppedWorld):
-            shown, last = world.shown[:-1], world.shown[-1]
-        if not rows and (isinstance(world, TableWorld) or world.is_numbered):
-            return lane.append_episode(seed, shown, taken, rewards, values, last, terminated=terminated, extras=extras)
-        lane.begin_episode(seed)
-        final = len(taken) - 1
+            shown = world.shown
+        lane.begin_episode(episode.seed)
+        final = episode.length - 1
         for at, action in enumerate(taken):
             lane.append(
                 shown[at],
                 action,
                 rewards[at],
-                terminated and at == final,
-                not terminated and at == final,
+                episode.terminated and at == final,
+                not episode.terminated and at == final,
                 value=values[at],
-                extras=_step_extras(extras if at == 0 else None, rows[at] if rows else None),
-                final_observation=last if at == final else None,
+                extras=_step_extras(episode.extras if at == 0 else None, rows[at] if rows else None),
+                final_observation=shown[-1] if at == final else None,
             )
-        return lane.episode
 
     # ---- what was learned ----------------------------------------------------------------------------------------
 
@@ -277,9 +312,9 @@ class QLearningRuntime:
             self.world.seen = shown
 
 
-def _discounted(rewards: list[float], gamma: float) -> float:
-    """What an episode brought. Most rewards of most worlds are nothing."""
-    return sum(reward * gamma**at for at, reward in enumerate(rewards) if reward)
+def _one_of_the_best(row: list[float], best: float, drawn: float) -> int:
+    ties = [action for action, value in enumerate(row) if value == best]
+    return ties[int(drawn * len(ties))]
 
 
 def _step_extras(mind: Mapping[str, Any] | None, row: list[float] | None) -> dict[str, Any] | None:

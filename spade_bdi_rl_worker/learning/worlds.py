@@ -75,16 +75,15 @@ class TableWorld:
         self.terminal = tuple(sorted(ends))
         self._starts = _bounds(np.asarray(inner.initial_state_distrib))
         self._only_start = self._starts[0][1] if len(self._starts) == 1 else -1
-        self._is_sure = all(len(one) == 1 for row in outcomes for one in row)
-        self._sure: list[list[Outcome]] = [[one[0][1] for one in row] for row in outcomes]
+        is_sure = all(len(one) == 1 for row in outcomes for one in row)
+        self.sure = [[one[0][1] for one in row] for row in outcomes] if is_sure else None
+        """What each action in each state leads to, where nothing is left to chance."""
         self._outcomes = outcomes
         self._draws: list[float] = []
         self._generator: np.random.Generator | None = None
-        if self._is_sure:
-            self.step = self._step_surely  # type: ignore[method-assign]
 
     def begin(self, seed: int) -> int:
-        if self._is_sure and self._only_start >= 0:
+        if self.sure is not None and self._only_start >= 0:
             return self._only_start  # nothing is left to chance: no generator is needed
         self._generator = np.random.Generator(np.random.PCG64(seed))
         self._draw_more()
@@ -92,6 +91,8 @@ class TableWorld:
         return next((state for bound, state in self._starts if bound > drawn), 0)
 
     def step(self, state: int, action: int) -> Outcome:
+        if self.sure is not None:
+            return self.sure[state][action]
         draws = self._draws
         if not draws:
             self._draw_more()
@@ -109,9 +110,6 @@ class TableWorld:
             (after in (-1, there) and over == ends and math.isclose(reward, gained, abs_tol=1e-9))
             for _, (there, gained, ends) in self._outcomes[state][action]
         )
-
-    def _step_surely(self, state: int, action: int) -> Outcome:
-        return self._sure[state][action]
 
     def name_of(self, state: int) -> StateName:
         return state

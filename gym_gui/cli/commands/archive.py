@@ -12,7 +12,7 @@ from gym_gui.cli import candidates, out_file, run_view
 from gym_gui.cli import format as fmt
 from gym_gui.cli.errors import CliError, ExitCode
 from gym_gui.cli.options import json_option
-from gym_gui.cli.session import CliSession, named_run, passing_progress, program, shortest_path
+from gym_gui.cli.session import CliSession, named_run, passing_progress, program, require_files_here, shortest_path
 
 if TYPE_CHECKING:
     from gym_gui.services.archive.arriving import Plan
@@ -44,7 +44,7 @@ def export(session: CliSession, words: Sequence[str], force: bool, as_json: bool
     out_file.require_place(out, SUFFIXES, force=force, option="FILE")
     with session.client() as client:
         runs = _chosen(client, words[:-1])
-        _require_files_here(client, session)
+        require_files_here(client, session)
         try:
             with passing_progress() as progress:
                 packed = pack(client, session.paths, runs, out, progress)
@@ -80,12 +80,6 @@ def _chosen(client: TrainerClient, words: Sequence[str]) -> list[pb.Run]:
         sentence = f"{run_view.called(unfinished[0])} is not over ({run_view.state_word(unfinished[0])})"
         raise CliError(f"{sentence}: wait for it, cancel it, or leave it out with 'state=over'", ExitCode.REFUSED)
     return list(found.values())
-
-
-def _require_files_here(client: TrainerClient, session: CliSession) -> None:
-    home = Path(client.health().home)
-    if home.resolve() != session.paths.root.resolve():
-        raise CliError(f"the daemon keeps its runs in {home}: name that with --home", ExitCode.REFUSED)
 
 
 def _exported(packed: Packed, out: Path) -> dict[str, Any]:
@@ -127,7 +121,7 @@ def import_archive(session: CliSession, file: Path, as_new: bool, dry_run: bool,
     from mosaic_protocol.run_archive import ArchiveError
 
     with session.client() as client:
-        _require_files_here(client, session)
+        require_files_here(client, session)
         arriving = Arriving(client, session.paths, as_new=as_new)
         try:
             manifest, plans = arriving.plans(file)

@@ -124,21 +124,14 @@ def _reference(text: str) -> tuple[str, Reference]:
 def _compared(
     session: CliSession, expressions: Sequence[str], each: str, question: Question, *, unfinished: bool
 ) -> Comparison:
-    from gym_gui.services.compare.comparison import compared
     from gym_gui.services.compare.groups import CompareError
-    from gym_gui.services.compare.measures import By, evaluated, trained
+    from gym_gui.services.compare.of_runs import measured_and_compared
     from gym_gui.services.run_filter import FilterError
 
     try:
         with session.client() as client:
             groups = _groups(client.runs, expressions, each)
-            if question.by is By.EVALUATION:
-                measured = {group.label: evaluated(session.paths, group.runs) for group in groups}
-            else:
-                measured = {
-                    group.label: trained(client, group.runs, at=question.at, unfinished=unfinished) for group in groups
-                }
-        return compared(measured, question)
+            return measured_and_compared(client, session.paths, groups, question, unfinished=unfinished)
     except (CompareError, FilterError) as error:
         raise CliError(str(error), ExitCode.REFUSED) from error
 

@@ -20,6 +20,7 @@ from gym_gui.cli.session import CliSession, program, run_id_for
 from gym_gui.cli.summary import outcome_line
 from gym_gui.services.run_names import taken_names
 from gym_gui.services.run_request import RESUMED, derived_name
+from gym_gui.services.run_words import time_in_trash
 from gym_gui.services.trainer.errors import TrainerError
 from mosaic_protocol.states import RunState
 
@@ -200,7 +201,7 @@ def _require_consent(session: CliSession, worker: Mapping[str, Any], *, yes: boo
 def delete(session: CliSession, runs: Sequence[str], purge: bool, yes: bool, as_json: bool) -> int:
     """Move finished runs to the trash.
 
-    From there `mosaic restore` brings them back for a day, unless the daemon is set to keep them longer or shorter.
+    From there `mosaic restore` brings them back for a week, unless the daemon is set to keep them longer or shorter.
     """
     results = _Results(as_json)
     with session.client() as client:
@@ -226,7 +227,8 @@ def _deleted(client: TrainerClient, reference: str, results: _Results, *, purge:
         results.say(f"{run_view.called(run)} is gone; {fmt.size(answer.bytes_freed)} freed")
     else:
         undo = f"`{program()} restore {run_view.short_id(run.run_id)}`"
-        results.say(f"{run_view.called(run)} is in the trash; {undo} brings it back")
+        left = time_in_trash(client.run(run.run_id))
+        results.say(f"{run_view.called(run)} is in the trash, {left}; {undo} brings it back")
     return {"run_id": run.run_id, "name": run.name, "purged": answer.purged, "bytes_freed": answer.bytes_freed}
 
 

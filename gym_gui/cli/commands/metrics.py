@@ -112,7 +112,7 @@ def metrics(
         series = client.metrics(found.run_id, tags, max_points=min(last or _LAST, MOST_PER_CALL))
         _check_tags(client, found, series)
     if as_json:
-        fmt.echo_json({"run_id": found.run_id, "series": [_series_object(one) for one in series]})
+        fmt.echo_json({"run_id": found.run_id, "series": [series_object(one) for one in series]})
     else:
         _tell(found, series)
 
@@ -140,7 +140,8 @@ def _check_tags(client: TrainerClient, run: pb.Run, series: Sequence[pb.MetricSe
     raise CliError(f"{run_view.called(run)} has no metric {unknown[0][:60]!r}{hint}", ExitCode.REFUSED)
 
 
-def _series_object(series: pb.MetricSeries) -> dict[str, Any]:
+def series_object(series: pb.MetricSeries) -> dict[str, Any]:
+    """A metric for programs; what is not finite is null."""
     return {
         "tag": series.tag,
         "steps": list(series.steps),
@@ -152,7 +153,7 @@ def _series_object(series: pb.MetricSeries) -> dict[str, Any]:
 
 def _write_every(stretches: Iterator[Stretch], parquet: Path | None) -> None:
     if parquet is None:
-        _write_csv(stretches)
+        write_csv(stretches)
         return
     from gym_gui.services.parquet_file import TableError
     from gym_gui.services.scalars.metric_table import write_parquet
@@ -164,7 +165,7 @@ def _write_every(stretches: Iterator[Stretch], parquet: Path | None) -> None:
     click.echo(f"{fmt.counted(count, 'point')} written to {parquet}")
 
 
-def _write_csv(stretches: Iterator[Stretch]) -> None:
+def write_csv(stretches: Iterator[Stretch]) -> None:
     """Names go into a file or a pipe as the script gave them, and onto a terminal in printable characters."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(["tag", "step", "value", "wall_time"])
@@ -180,15 +181,20 @@ def _tell(run: pb.Run, series: Sequence[pb.MetricSeries]) -> None:
         waiting = "" if run_view.is_over(run) else " yet"
         click.echo(f"{run_view.called(run)} has no metrics{waiting}.")
         return
+    click.echo(metric_table(series))
+    if any(one.total_points > len(one.values) for one in series):
+        newest = max(len(one.values) for one in series)
+        click.echo(fmt.dimmed(f"Extremes and curves are of the newest {newest:,} points; --last N takes more."))
+
+
+def metric_table(series: Sequence[pb.MetricSeries]) -> str:
+    """A line for each metric: its newest value, its extremes and a small curve."""
     headers = ["METRIC", "LAST", f"MEAN {RECENT_EPISODES}", "MIN", "MAX", "POINTS", "CURVE"]
     rows = [_row(one) for one in series]
     narrower = [("CURVE", _curves(series, columns)) for columns in _NARROWER_CURVES]
     shorter: list[fmt.Shorter] = [*narrower, ("CURVE", None), ("POINTS", None)]
     right = frozenset(headers[1:-1])
-    click.echo(fmt.table(headers, rows, right=right, shorter=shorter, give_way="METRIC", in_the_middle=True))
-    if any(one.total_points > len(one.values) for one in series):
-        newest = max(len(one.values) for one in series)
-        click.echo(fmt.dimmed(f"Extremes and curves are of the newest {newest:,} points; --last N takes more."))
+    return fmt.table(headers, rows, right=right, shorter=shorter, give_way="METRIC", in_the_middle=True)
 
 
 def _row(series: pb.MetricSeries) -> list[str]:

@@ -16,8 +16,9 @@ from gym_gui.cli import run_view
 from gym_gui.cli.errors import CliError, ExitCode
 from gym_gui.cli.options import Count, json_option, run_argument, run_filters
 from gym_gui.cli.script_flags import show as show_flags
-from gym_gui.cli.session import CliSession, program, run_id_for, shortest_path
-from gym_gui.cli.summary import origin, products
+from gym_gui.cli.session import CliSession, program, run_id_for, shortest_path, warn_of_disk
+from gym_gui.cli.summary import origin, products, tracking
+from gym_gui.services.run_words import time_in_trash
 from mosaic_protocol.headline import EPISODES_TAG, LENGTH_TAG, MEAN_RETURN, RECENT_EPISODES, RETURN_TAG
 from mosaic_protocol.imported_runs import IMPORTED, source_of
 from mosaic_protocol.settings_spelling import params_of
@@ -105,6 +106,8 @@ def runs(
             found = _everything(listing, client)
         else:
             found = _one_page(listing, client, min(limit, _MOST_PER_CALL), page)
+        if not as_json:
+            warn_of_disk(client)
     if as_json:
         fmt.echo_json({"runs": [run_view.run_object(run) for run in found.runs], "total": found.total})
     else:
@@ -145,7 +148,8 @@ def _situation(health: pb.Health) -> str:
             parts.append(f"{reserved} of {fmt.counted(there, name)} reserved")
     if health.interactive_reserved:
         parts.append(f"{health.interactive_reserved} of {health.interactive_cpus} for sessions")
-    parts.append(f"{fmt.size(health.disk_free_bytes)} of disk free")
+    nearly = ", which is nearly full" if health.disk_warning else ""
+    parts.append(f"{fmt.size(health.disk_free_bytes)} free of the disk{nearly}")
     return "; ".join(parts)
 
 
@@ -212,7 +216,7 @@ def _row(run: pb.Run) -> list[str]:
 def _state_with_place(run: pb.Run) -> str:
     word = run_view.state_word(run)
     if run.deleted:
-        return f"{word} (deleted)"
+        return f"{word} (deleted, {time_in_trash(run)})"
     if run.throttled:
         return f"{word} (throttled)"
     return f"{word} ({fmt.ordinal(run.queue_position)})" if run.queue_position else word
@@ -266,7 +270,7 @@ def _facts(run: pb.Run, copied: str) -> list[tuple[str, str]]:
     config = json.loads(run.config_json)
     settings = config["metadata"]["worker"]["config"]
     imported = run.worker_type == IMPORTED
-    undo = f"`{program()} restore {run_view.short_id(run.run_id)}` brings it back"
+    undo = f"{time_in_trash(run)}; `{program()} restore {run_view.short_id(run.run_id)}` brings it back"
     return [
         ("id", run.run_id),
         ("why", fmt.one_line(run.reason)),
@@ -296,6 +300,7 @@ def _facts(run: pb.Run, copied: str) -> list[tuple[str, str]]:
         ("notes", _lines(config["metadata"].get("notes", ""))),
         *([] if imported else origin(run)),
         *products(run),
+        ("W&B", tracking(run)),
         ("files", shlex.quote(shortest_path(Path(source_of(settings) or run.run_dir)))),
         ("logs", "" if imported else shlex.quote(shortest_path(Path(run.log_dir)))),
     ]

@@ -106,6 +106,15 @@ sweep_argument = click.argument("sweep", metavar="SWEEP")
 @click.option(
     "--last", type=Count(1, 1_000_000), default=100, show_default=True, help="Average so many last values of it."
 )
+@click.option("--evaluate", type=Count(0, 1_000_000), default=0, help="Play so many episodes after each run instead.")
+@click.option(
+    "--evaluate-mode",
+    type=click.Choice(["deterministic", "sampled"]),
+    default="deterministic",
+    show_default=True,
+    help="How they are played.",
+)
+@click.option("--evaluate-seed", type=Count(0, LARGEST_SEED), default=7, show_default=True, help="Seed of them.")
 @click.option(
     "--seeds", type=Count(1, 1000), default=1, show_default=True, help="Seeds of a trial that gets to the end."
 )
@@ -127,13 +136,35 @@ sweep_argument = click.argument("sweep", metavar="SWEEP")
 @click.option("--sampler-seed", type=Count(0, LARGEST_SEED), default=1, show_default=True, help="Seed of the sampler.")
 @click.option(
     "--pruner",
-    type=click.Choice(["none", "median", "asha"]),
+    type=click.Choice(["none", "median", "asha", "pbt"]),
     default="none",
     show_default=True,
-    help="What stops poor trials early.",
+    help="What stops poor trials early; pbt trains them as a population.",
 )
 @click.option("--rungs", metavar="STEPS", help="Where it looks: 10k,20k.  [default: from a quarter of the run on]")
 @click.option("--eta", type=Count(2, 100), default=2, show_default=True, help="asha: the best 1/eta go on.")
+@click.option("--interval", type=Count(1, 10**12), help="pbt: steps from rung to rung.  [default: a tenth of the run]")
+@click.option(
+    "--quantile",
+    type=click.FloatRange(0.01, 0.5),
+    default=0.25,
+    show_default=True,
+    help="pbt: the part of the population that becomes copies of the best.",
+)
+@click.option(
+    "--perturb",
+    type=click.FloatRange(1, 100, min_open=True),
+    default=1.25,
+    show_default=True,
+    help="pbt: a copy's numbers are multiplied or divided by this.",
+)
+@click.option(
+    "--resample",
+    type=click.FloatRange(0, 1),
+    default=0.25,
+    show_default=True,
+    help="pbt: how probably a copy's setting is drawn from its whole range instead.",
+)
 @click.option(
     "--retries", type=Count(0, 100), default=2, show_default=True, help="How often to try a crashed run again."
 )
@@ -193,14 +224,14 @@ def start(session: CliSession, /, **given: Any) -> int:
 def show(session: CliSession, sweep: str | None, study: str | None, show_all: bool, follow: bool, as_json: bool) -> int:
     """Show a sweep and its trials, best first.
 
-    With --study a file of Optuna's own is opened, read-only.
+    Without a name the newest sweep. With --study a file of Optuna's own is opened, read-only.
     """
-    if (sweep is None) == (study is None):
-        raise CliError("name a sweep, or a file with --study", ExitCode.REFUSED)
+    if sweep is not None and study is not None:
+        raise CliError("name a sweep, or a file with --study, not both", ExitCode.REFUSED)
     if study is not None:
         return show_study(Path(study).expanduser(), show_all=show_all, as_json=as_json)
-    assert sweep is not None
     with session.client() as client:
+        sweep = sweep or _newest(client)
         if follow:
             return followed(client, sweep, as_json=as_json)
         found = client.sweep(sweep)
@@ -216,6 +247,15 @@ def show(session: CliSession, sweep: str | None, study: str | None, show_all: bo
     if len(found.trials) > SHOWN and not show_all:
         click.echo(f"{len(found.trials) - SHOWN} more: --all lists them.")
     return ExitCode.OK
+
+
+def _newest(client: TrainerClient) -> str:
+    from gym_gui.services.sweeps.model import decode_sweep
+
+    found = client.sweeps()
+    if not found:
+        raise CliError(f"there are no sweeps yet: `{program()} sweep --help` says how to start one", ExitCode.REFUSED)
+    return decode_sweep(found[0].document).sweep_id
 
 
 @sweep.command(name="list")
@@ -363,7 +403,8 @@ def best(session: CliSession, sweep: str, count: int, seeds: int, first_seed: in
     """Measure the best settings on fresh seeds.
 
     The best K are run beside the default ones, and compared. The value that a trial won with is the highest of many; on
-    seeds that the sweep never saw it is an honest one. The same command given again starts nothing twice.
+    seeds that the sweep never saw it is an honest one. The same command given again starts nothing twice. Where the
+    sweep is judged by evaluations, so are these runs.
     """
     from gym_gui.services.sweeps import fresh_seeds
 
@@ -382,7 +423,7 @@ def best(session: CliSession, sweep: str, count: int, seeds: int, first_seed: in
             else:
                 click.echo(f"{fmt.counted(len(ids), 'run')} started. The same command without --no-wait reports.")
             return ExitCode.OK
-        told = fresh_seeds.measured(client, found, _until_over(client, runs))
+        told = fresh_seeds.measured(client, found, _until_over(client, runs), session.paths)
     if as_json:
         fmt.echo_json(
             {"sweep": found.name, "metric": found.spec.metric, "contenders": [measured_object(one) for one in told]}

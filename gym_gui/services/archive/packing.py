@@ -89,10 +89,7 @@ class RunSurvey:
         if (worker := self._paths.worker_config(run.run_id)).is_file():
             found[run_archive.WORKER_CONFIG] = worker
         notes: list[str] = []
-        owned = self._paths.run(run.run_id).directory
-        for folder, root in ((run_archive.FILES, owned), (run_archive.LOGS, self._paths.run_logs(run.run_id))):
-            for path in _regular_files(root, _LEFT_OUT if root == owned else (), notes):
-                found[f"{folder}/{path.relative_to(root)}"] = path
+        found.update(owned_files(self._paths, run.run_id, notes))
         return self._hashed(run, found, notes)
 
     def _fetch(self, run: pb.Run, place: Path) -> None:
@@ -134,6 +131,16 @@ class RunSurvey:
         return SurveyedRun(ArchivedRun(run.run_id, run.name, notes), sources)
 
 
+def owned_files(paths: MosaicPaths, run_id: str, notes: list[str]) -> dict[str, Path]:
+    """The files in the folders of a run, by their names in an archive; what cannot be packed gets a note."""
+    found: dict[str, Path] = {}
+    owned = paths.run(run_id).directory
+    for folder, root in ((run_archive.FILES, owned), (run_archive.LOGS, paths.run_logs(run_id))):
+        for path in _regular_files(root, _LEFT_OUT if root == owned else (), notes):
+            found[f"{folder}/{path.relative_to(root)}"] = path
+    return found
+
+
 def _regular_files(root: Path, left_out: Sequence[str], notes: list[str]) -> Iterator[Path]:
     """Every regular file below a folder; other things get a note. Sockets of sessions that are over get none."""
     for folder, folders, files in os.walk(root):
@@ -162,6 +169,18 @@ class Packed:
     manifest: Manifest
     size: int
     seconds: float
+    sources: Sequence[Source] = ()
+
+    def changed(self, paths: MosaicPaths, run_id: str) -> str:
+        """The first file of a run that is not in the archive as it is now, "" where there is none. Raises OSError."""
+        packed = {source.entry.path.removeprefix(f"{run_id}/"): source for source in self.sources}
+        now = owned_files(paths, run_id, [])
+        for name, place in now.items():
+            found, known = place.lstat(), packed.get(name)
+            if known is None or (found.st_size, found.st_mtime_ns) != (known.entry.size, known.mtime_ns):
+                return name
+        folders = (f"{run_archive.FILES}/", f"{run_archive.LOGS}/")
+        return next((name for name in packed if name.startswith(folders) and name not in now), "")
 
 
 def pack(
@@ -174,7 +193,7 @@ def pack(
     """Write the archive; its suffix says how it is compressed. Raises ClientError, OSError and :class:`PackingError`,
     and the place is as it was."""
     began = time.monotonic()
-    remove_left_drafts(out)  # of an export that was killed: they are as large as the archive
+    remove_left_drafts(out)  # as large as the archive: the parts below may need their space
     with drafted_folder(out.with_name(f"{out.name}.parts")) as spool:
         survey = RunSurvey(client, paths, spool, progress)
         found = [survey.look_at(run) for run in runs]
@@ -189,7 +208,7 @@ def pack(
                 sentence = "it compresses so well that an import would take it for a bomb"
                 raise PackingError(f"{sentence}: write it without compression, to a name that ends in .tar")
             sync(draft)
-    return Packed(manifest, size, time.monotonic() - began)
+    return Packed(manifest, size, time.monotonic() - began, sources)
 
 
 def write_archive(

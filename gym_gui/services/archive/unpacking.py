@@ -31,10 +31,23 @@ class OpenArchive:
         """Write every file below an empty folder. Raises :class:`ArchiveError` and OSError."""
         if self.manifest.total + _SPARE_BYTES > shutil.disk_usage(folder).free:
             raise ArchiveError(f"its {self.manifest.total / 2**20:,.0f} MiB do not fit on the disk of {folder.parent}")
+        for member, expected in self._members(progress):
+            self._write(folder, member, expected)
+
+    def check(self, progress: Callable[[int, int], None]) -> None:
+        """Read every byte and compare it with the manifest; nothing is written. Raises :class:`ArchiveError`."""
+        for member, expected in self._members(progress):
+            digest = hashlib.sha256()
+            for piece in self._reader.content():
+                digest.update(piece)
+            _require_hash(member, digest.hexdigest(), expected)
+
+    def _members(self, progress: Callable[[int, int], None]) -> Iterator[tuple[Member, ArchivedFile]]:
+        """Every file with what the manifest says of it, to be read before the next."""
         missing = {file.path: file for file in self.manifest.files}
         done = 0
         while (member := self._reader.next_member()) is not None:
-            self._write(folder, member, _listed(member, missing, self.manifest))
+            yield member, _listed(member, missing, self.manifest)
             done += member.size
             progress(done, self.manifest.total)
         if missing:
@@ -52,9 +65,13 @@ class OpenArchive:
             for piece in self._reader.content():
                 digest.update(piece)
                 file.write(piece)
-        if digest.hexdigest() != expected.sha256:
-            raise ArchiveError(f"{member.path[:120]!r} in it is damaged: its hash is not that of the manifest")
+        _require_hash(member, digest.hexdigest(), expected)
         os.utime(place, (member.mtime, member.mtime))
+
+
+def _require_hash(member: Member, found: str, expected: ArchivedFile) -> None:
+    if found != expected.sha256:
+        raise ArchiveError(f"{member.path[:120]!r} in it is damaged: its hash is not that of the manifest")
 
 
 def _listed(member: Member, missing: dict[str, ArchivedFile], manifest: Manifest) -> ArchivedFile:

@@ -47,7 +47,7 @@ class Wanted:
         label = next((part for part in found.groups()[1:] if part is not None), "") if found else where
         if found and not label.strip():
             raise FilterError("as needs a name behind it", found.start(1), found.end(1))
-        return cls(where, _short(label.strip() or "all runs"))
+        return cls(where, short_label(label.strip() or "all runs"))
 
 
 def label_in(text: str) -> tuple[str, str]:
@@ -55,7 +55,8 @@ def label_in(text: str) -> tuple[str, str]:
     found = _LABEL.search(text)
     if found is None:
         return text.strip(), ""
-    return text[: found.start()].strip(), _short(next((part for part in found.groups()[1:] if part is not None), ""))
+    label = next((part for part in found.groups()[1:] if part is not None), "")
+    return text[: found.start()].strip(), short_label(label)
 
 
 def groups_of(listing: Listing, wanted: Sequence[Wanted]) -> list[Group]:
@@ -75,12 +76,18 @@ def groups_of(listing: Listing, wanted: Sequence[Wanted]) -> list[Group]:
 
 def groups_by(listing: Listing, where: str, name: str) -> list[Group]:
     """One group for each value that a field or a setting has among the runs that match. Raises CompareError."""
-    members: dict[str, list[pb.Run]] = {}
-    for run in matching_runs(listing, where):
-        members.setdefault(_value(run, name), []).append(run)
-    if not members:
+    found = by_value(matching_runs(listing, where), name)
+    if not found:
         raise _nothing_matches(where)
-    return [Group(_short(value), tuple(runs)) for value, runs in sorted(members.items())]
+    return found
+
+
+def by_value(runs: Iterable[pb.Run], name: str) -> list[Group]:
+    """One group for each value of a field or a setting."""
+    members: dict[str, list[pb.Run]] = {}
+    for run in runs:
+        members.setdefault(_value(run, name), []).append(run)
+    return [Group(short_label(value), tuple(alike)) for value, alike in sorted(members.items())]
 
 
 def _nothing_matches(where: str) -> CompareError:
@@ -116,6 +123,6 @@ def _require_different_labels(found: Sequence[Group]) -> None:
         raise CompareError(f'two groups are called {twice!r}: give them names with as "…"')
 
 
-def _short(label: str) -> str:
+def short_label(label: str) -> str:
     plain = "".join(mark if mark.isprintable() else "?" for mark in label)
     return plain if len(plain) <= _LONGEST_LABEL else plain[: _LONGEST_LABEL - 1] + "…"

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from gym_gui.services.scalars import events as ev
 from gym_gui.services.scalars.crc32c import checksums
-from gym_gui.services.scalars.wire import WireError
+from mosaic_protocol.protobuf_wire import WireError
 from mosaic_protocol.regular_files import open_regular
 
 CHUNK = 1 << 20

@@ -11,8 +11,8 @@ import struct
 from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass, field
 
-from gym_gui.services.scalars import wire
-from gym_gui.services.scalars.wire import BYTES, FIXED32, FIXED64, VARINT, WireError
+from mosaic_protocol import protobuf_wire as wire
+from mosaic_protocol.protobuf_wire import BYTES, FIXED32, FIXED64, VARINT, WireError
 
 SCALAR, HISTOGRAM, IMAGE, TEXT, HPARAMS, OTHER = "scalar", "histogram", "image", "text", "hparams", "other"
 _PLUGINS = {

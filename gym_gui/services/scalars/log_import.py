@@ -21,11 +21,11 @@ from gym_gui.services.run_labels import worker_settings as settings_of
 from gym_gui.services.scalars import events as kinds
 from gym_gui.services.scalars import logged_settings
 from gym_gui.services.scalars.event_reader import EventFileError, EventFileReader, event_files, log_folders
-from gym_gui.services.scalars.wire import WireError
 from mosaic_protocol import events as ev
 from mosaic_protocol.headline import RECENT_MEANS, RETURN_TAG
 from mosaic_protocol.imported_runs import IMPORTED, SOURCE, STREAM_PREFIX, source_of
 from mosaic_protocol.proto import trainer_pb2 as pb
+from mosaic_protocol.protobuf_wire import WireError
 from mosaic_protocol.run_config import RunConfigError, parse_run_config
 
 if TYPE_CHECKING:

@@ -8,7 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gym_gui.services.checkpoints.errors import CheckpointsError
+from gym_gui.services.sweeps.evaluation import evaluated
 from gym_gui.services.sweeps.model import Sweep, Trial, config_of_trial
+from gym_gui.services.worker_tools import ToolError, ToolHandle
+from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.states import Outcome
 
 if TYPE_CHECKING:
@@ -71,22 +75,28 @@ def _config(sweep: Sweep, who: Contender, seed: int) -> dict[str, Any]:
     return config_of_trial(sweep.spec, params, seed, name=name, group=group)
 
 
-def measured(client: TrainerClient, sweep: Sweep, runs: Mapping[Contender, Sequence[pb.Run]]) -> list[Measured]:
+def measured(
+    client: TrainerClient,
+    sweep: Sweep,
+    runs: Mapping[Contender, Sequence[pb.Run]],
+    paths: MosaicPaths | None = None,
+) -> list[Measured]:
     """Each contender with the value of every run, and with intervals; runs that did not complete are left out, and it
-    is said why."""
+    is said why. Where the sweep is judged by evaluations, those that are missing are made here, one after the other."""
     import numpy as np
 
     from gym_gui.services.compare import statistics as st
 
+    paths = paths or MosaicPaths.from_environment()
     aggregate = st.iqm if sweep.spec.objective == "iqm" else st.mean
     values: dict[Contender, list[float]] = {}
     left_out: dict[Contender, list[str]] = {}
     for who, members in runs.items():
         values[who], left_out[who] = [], []
         for run in members:
-            value = _value(client, sweep, run) if run.outcome == Outcome.COMPLETED else None
+            value, why_not = _valued(client, paths, sweep, run)
             if value is None:
-                left_out[who].append(f"{run.name}: {run.outcome or 'not over'} {run.reason}".strip())
+                left_out[who].append(f"{run.name}: {why_not}")
             else:
                 values[who].append(value)
     default = next((np.array(found) for who, found in values.items() if who.trial is None and found), None)
@@ -111,8 +121,20 @@ def _beats(sweep: Sweep, mine: Array, default: Array | None) -> Estimate | None:
     return st.improvement_estimate([sign * mine], [sign * default])
 
 
-def _value(client: TrainerClient, sweep: Sweep, run: pb.Run) -> float | None:
-    """As the sweep measures it: the mean of the last points of its metric."""
+def _valued(client: TrainerClient, paths: MosaicPaths, sweep: Sweep, run: pb.Run) -> tuple[float | None, str]:
+    """As the sweep measures it, and why there is no number where there is none."""
+    if run.outcome != Outcome.COMPLETED:
+        return None, f"{run.outcome or 'not over'} {run.reason}".strip()
+    if not sweep.spec.evaluate:
+        return _of_training(client, sweep, run), "its metric has no number"
+    try:
+        return evaluated(paths, sweep.spec, [run.run_id], ToolHandle()), "its evaluation gave no number"
+    except (CheckpointsError, ToolError, OSError) as error:
+        return None, str(error)
+
+
+def _of_training(client: TrainerClient, sweep: Sweep, run: pb.Run) -> float | None:
+    """The mean of the last points of its metric."""
     for series in client.metrics(run.run_id, [sweep.spec.metric], max_points=sweep.spec.last):
         if series.values:
             mean = sum(series.values) / len(series.values)

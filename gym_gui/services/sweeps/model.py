@@ -47,15 +47,22 @@ class SeedPhase(StrEnum):
     """Its last run is not over."""
     IDLE = "idle"
     """Its last run was stopped, with a checkpoint; it may go on."""
+    EVALUATING = "evaluating"
+    """Its last run is over, and episodes are played with its checkpoint."""
+    UNMEASURED = "unmeasured"
+    """Its evaluation was interrupted by the sweep's stop, and is made again when the sweep goes on."""
     OVER = "over"
 
 
-ACTIVE = frozenset({SeedPhase.WANTED, SeedPhase.RUNNING})
+ACTIVE = frozenset({SeedPhase.WANTED, SeedPhase.RUNNING, SeedPhase.EVALUATING})
 OVER = frozenset({SweepState.STOPPED, SweepState.COMPLETED, SweepState.FAILED})
 OPEN = frozenset({TrialState.RUNNING, TrialState.PRUNING})
 SAMPLERS = ("tpe", "random", "grid", "cmaes")
-PRUNERS = ("none", "median", "asha")
+PRUNERS = ("none", "median", "asha", "pbt")
+POPULATION = "pbt"
+"""Not a pruner in the strict sense: poor members of a population go on from the checkpoints of good ones."""
 OBJECTIVES = ("iqm", "mean")
+MODES = ("deterministic", "sampled")
 
 
 class SweepSpec(msgspec.Struct, frozen=True):
@@ -73,7 +80,7 @@ class SweepSpec(msgspec.Struct, frozen=True):
     seeds: tuple[int, ...] = (1,)
     sampler: Literal["tpe", "random", "grid", "cmaes"] = "tpe"
     sampler_seed: int = 0
-    pruner: Literal["none", "median", "asha"] = "none"
+    pruner: Literal["none", "median", "asha", "pbt"] = "none"
     rungs: tuple[int, ...] = ()
     """Steps at which a trial is judged, ascending, all before the last step."""
     eta: int = 2
@@ -83,6 +90,20 @@ class SweepSpec(msgspec.Struct, frozen=True):
     retries: int = 2
     patience: int = 0
     """End after so many trials in a row without a better one; 0: never."""
+    evaluate: int = 0
+    """The value of a run is that of so many episodes played with its last checkpoint; 0: of the metric of training."""
+    evaluate_mode: Literal["deterministic", "sampled"] = "deterministic"
+    evaluate_seed: int = 7
+    quantile: float = 0.25
+    """pbt: the part of a population that is replaced by copies of as many of the best."""
+    perturb: float = 1.25
+    """pbt: a copy's numbers are multiplied or divided by this."""
+    resample: float = 0.25
+    """pbt: how probably a setting of a copy is drawn from its whole range instead."""
+
+    @property
+    def is_population(self) -> bool:
+        return self.pruner == POPULATION
 
     @property
     def total_steps(self) -> int:
@@ -107,6 +128,22 @@ class SeedRun(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     steps: int = 0
     """Trained by all its runs together; what was trained twice counts twice."""
     seconds: float = 0.0
+    trained: bool = False
+    """Its training reached the end; what is missing, if anything, is the evaluation."""
+
+
+class Turn(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What became of a member of a population at a rung: it went on by itself, or as a copy of a better one."""
+
+    step: int
+    source: int
+    """The trial whose checkpoint it goes on from: itself, or the better one."""
+    before: dict[str, Value]
+    """The settings that it had until here."""
+    own_runs: int = 0
+    """How many runs of its own it had by then; later ones belong to the time after this."""
+    source_runs: int = 0
+    """How many runs the source had by then: the last of them has the checkpoint."""
 
 
 class Trial(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -121,6 +158,23 @@ class Trial(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     promotions: int = 0
     told: bool = False
     """Whether the study has heard how it ended."""
+    turns: tuple[Turn, ...] = ()
+    """Of a member of a population: one for each rung that the whole population has passed."""
+
+    @property
+    def first_params(self) -> dict[str, Value]:
+        """The settings that it began with; ``params`` are those that it has now."""
+        return self.turns[0].before if self.turns else self.params
+
+    @property
+    def copies(self) -> int:
+        """How often it was replaced by a copy of a better one."""
+        return sum(turn.source != self.number for turn in self.turns)
+
+    @property
+    def waits_for_turn(self) -> bool:
+        """Whether it passed a rung that the whole population is yet to be judged at."""
+        return len(self.rungs) > len(self.turns)
 
     def at_rung(self, step: int) -> float | None:
         return next((value for at, value in self.rungs if at == step), None)
@@ -161,6 +215,33 @@ class Sweep(msgspec.Struct, frozen=True):
         done = [trial for trial in self.trials if trial.state is TrialState.COMPLETE and trial.value is not None]
         sign = self.spec.sign()
         return sorted(done, key=lambda one: (-sign * (one.value or 0.0), one.number))
+
+
+def turns_told(trial: Trial) -> list[dict[str, Any]]:
+    """The turns of a member of a population for people and programs: each with the settings from there on."""
+    settings = [*(turn.before for turn in trial.turns), trial.params]
+    return [
+        {"step": turn.step, "source": turn.source, "params": params}
+        for turn, params in zip(trial.turns, settings[1:], strict=True)
+    ]
+
+
+def lineage(sweep: Sweep, number: int, index: int = 0) -> tuple[str, ...]:
+    """The runs that made what a seed of a trial knows, oldest first. Of a copy in a population these are the runs of
+    the better one up to the copy, and its own from there on: as one curve, no step counts twice."""
+    trial, chain = sweep.trials[number], tuple[str, ...]()
+    runs = trial.seeds[index].runs
+    while copy := _last_copy(trial, len(runs)):  # one whose first run is yet to be submitted counts
+        chain = (*runs[copy.own_runs :], *chain)
+        trial = sweep.trials[copy.source]
+        runs = trial.seeds[index].runs[: copy.source_runs]
+    return (*runs, *chain)
+
+
+def _last_copy(trial: Trial, most_runs: int) -> Turn | None:
+    """The newest turn that made a copy of it, among those before which it had so many runs at most."""
+    copies = (turn for turn in reversed(trial.turns) if turn.source != trial.number and turn.own_runs <= most_runs)
+    return next(copies, None)
 
 
 def config_of_trial(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gym_gui.services.run_words import counted
-from gym_gui.services.sweeps.model import Sweep, SweepState, Trial, TrialState
+from gym_gui.services.sweeps.model import Sweep, SweepSpec, SweepState, Trial, TrialState, turns_told
 
 _FEW = 5
 """Fewer survivors than this say nothing about how well a rung foretells the end."""
@@ -85,6 +85,8 @@ def report_of(sweep: Sweep) -> dict[str, Any]:
         "saved_by_pruning": cost.saved,
         "seconds_trained": cost.seconds,
         "promotions": sum(trial.promotions for trial in sweep.trials),
+        "copies": sum(trial.copies for trial in sweep.trials),
+        "objective": objective_told(sweep.spec),
         "rank_correlation": {str(step): value for step, value in foretold(sweep).items()},
         "notes": sentences(sweep),
     }
@@ -103,8 +105,17 @@ def trial_object(trial: Trial) -> dict[str, Any]:
             for seed in trial.seeds
         ],
         "promotions": trial.promotions,
+        "turns": turns_told(trial),
         "reason": trial.reason,
     }
+
+
+def objective_told(spec: SweepSpec) -> str:
+    """What is searched for, in words."""
+    if not spec.evaluate:
+        return f"{spec.direction} {spec.metric}, mean of the last {spec.last}"
+    figure = "IQM" if spec.objective == "iqm" else "mean"
+    return f"{spec.direction} the {figure} of {counted(spec.evaluate, 'evaluated episode')} ({spec.evaluate_mode})"
 
 
 def sentences(sweep: Sweep) -> list[str]:
@@ -112,7 +123,9 @@ def sentences(sweep: Sweep) -> list[str]:
     cost, notes = cost_of(sweep), list[str]()
     if sweep.state in (SweepState.RUNNING, SweepState.PAUSED, SweepState.STOPPING):
         notes.append("The sweep is not over: these numbers will change.")
-    if sweep.spec.pruner != "none" and cost.saved is not None:
+    if sweep.spec.is_population:
+        notes += _on_population(sweep)
+    elif sweep.spec.pruner != "none" and cost.saved is not None:
         notes.append(
             f"Pruning saved {cost.saved:.0%} of the judged seed's steps: {cost.judged:,} were trained instead of "
             f"{cost.full:,}. Steps of further seeds ({cost.more_seeds:,}) and of failed trials ({cost.failed:,}) come "
@@ -134,6 +147,21 @@ def sentences(sweep: Sweep) -> list[str]:
             f"`mosaic sweep best {sweep.name}` measures it on fresh seeds beside the default settings."
         )
     return notes
+
+
+def _on_population(sweep: Sweep) -> list[str]:
+    copies, best = sum(trial.copies for trial in sweep.trials), sweep.best()
+    told = (
+        f"{counted(copies, 'time')} a member went on as a copy of a better one. No steps were saved: members train to "
+        "the end, and those that are copies of each other are not independent."
+    )
+    if best is None or not best.turns:
+        return [told]
+    last = (
+        f"The settings shown for trial {best.number} are its last ones: it may have had others before, or be a copy of "
+        "a trial that had. A run that has them from the beginning is another one."
+    )
+    return [told, last]
 
 
 def _on_pruning(sweep: Sweep) -> str:

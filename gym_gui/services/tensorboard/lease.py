@@ -16,10 +16,10 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 
+from gym_gui.services.package_python import python_with
 from gym_gui.services.tensorboard import keeper
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.unix_socket import dialled_once
@@ -159,16 +159,7 @@ def _plain(name: str) -> str:
 
 def python_with_tensorboard(paths: MosaicPaths) -> str:
     """This interpreter, or that of a worker's bundle. Raises :class:`TensorBoardError` where none has TensorBoard."""
-    if find_spec("tensorboard") is not None:
-        return sys.executable
-    from gym_gui.services.trainer.bundles.manager import BundleManager, requirement_dirs
-    from gym_gui.services.trainer.bundles.requirements import finder_in
-    from mosaic_protocol.worker_manifest import discover
-
-    workers = discover().workers.values()
-    bundles = BundleManager(paths, requirement_dirs(workers))
-    for name in dict.fromkeys(worker.bundle for worker in workers if worker.bundle):
-        python = bundles.preflight(name).python
-        if python is not None and finder_in(python.parent.parent)("tensorboard") is not None:
-            return str(python)
-    raise TensorBoardError(f"TensorBoard is not installed, neither here nor with a worker: {_INSTALL}")
+    python = python_with("tensorboard", paths)
+    if python is None:
+        raise TensorBoardError(f"TensorBoard is not installed, neither here nor with a worker: {_INSTALL}")
+    return python

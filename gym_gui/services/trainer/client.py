@@ -213,13 +213,37 @@ class TrainerClient:
         request = pb.RunRef(run_id=reference)
         return self._patiently(self._stub.ResumeRun, request)
 
-    def delete(self, reference: str, *, purge: bool = False) -> pb.DeleteRunResponse:
-        request = pb.DeleteRunRequest(run_id=reference, purge=purge)
-        return self._once(self._stub.DeleteRun, request)
+    def delete(self, reference: str, *, purge: bool = False, only_from_trash: bool = False) -> pb.DeleteRunResponse:
+        request = pb.DeleteRunRequest(run_id=reference, purge=purge, only_from_trash=only_from_trash)
+        return self._once(self._stub.DeleteRun, request, _ARRIVAL_TIMEOUT if purge else None)
+
+    def storage(self) -> list[pb.RunStorage]:
+        """What the databases hold of each run. Takes as long as they are large."""
+        return list(self._once(self._stub.GetStorage, pb.StorageRequest(), _ARRIVAL_TIMEOUT).runs)
+
+    def remove_parts(self, run_id: str, parts: Sequence[str], checkpoints: Sequence[str] = ()) -> int:
+        """Remove parts of a finished run for good; how many bytes of files that freed."""
+        request = pb.RemoveRunPartsRequest(run_id=run_id, parts=parts, checkpoints=checkpoints)
+        return self._once(self._stub.RemoveRunParts, request, _ARRIVAL_TIMEOUT).bytes_freed
 
     def restore(self, reference: str) -> pb.Run:
         request = pb.RunRef(run_id=reference)
         return self._once(self._stub.RestoreRun, request)
+
+    def update(
+        self,
+        reference: str,
+        *,
+        name: str | None = None,
+        notes: str | None = None,
+        add_tags: Sequence[str] = (),
+        remove_tags: Sequence[str] = (),
+    ) -> pb.Run:
+        """Change what people call a run and remember of it; what is not given stays as it is."""
+        request = pb.UpdateRunRequest(
+            run_id=reference, name=name, notes=notes, add_tags=add_tags, remove_tags=remove_tags
+        )
+        return self._patiently(self._stub.UpdateRun, request)
 
     def watch(self, after_revision: int = 0, where: str = "") -> Iterator[pb.RunUpdate]:
         """Every run, or every one that matches an expression, then every change, until the daemon leaves."""

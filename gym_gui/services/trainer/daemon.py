@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import tempfile
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,7 @@ from gym_gui.services.trainer.runs.housekeeping import Housekeeping
 from gym_gui.services.trainer.runs.orchestrator import TrainerOrchestrator
 from gym_gui.services.trainer.runs.recovery import Recovery
 from gym_gui.services.trainer.runs.run_queue import RunQueue
+from gym_gui.services.trainer.runs.storage_chore import StorageChore
 from gym_gui.services.trainer.runs.timekeeper import Timekeeper
 from gym_gui.services.trainer.runs.unread_journals import UnreadJournals
 from gym_gui.services.trainer.settings import TrainerSettings
@@ -122,8 +124,9 @@ class TrainerDaemon:
         lock.describe(target=door.target)
         orchestrator.open()
         sweeps.open()
-        orchestrator.spawn(Timekeeper(orchestrator).run())
+        orchestrator.spawn(Timekeeper(orchestrator, door.is_found).run())
         orchestrator.spawn(Housekeeping(orchestrator, deletion).run())
+        orchestrator.spawn(StorageChore(self._paths).run())
         orchestrator.spawn(UnreadJournals(orchestrator, deletion).run())
         orchestrator.spawn(StoreConversion(storage.store).run())
         orchestrator.spawn(orchestrator.upkeep.run())
@@ -209,9 +212,8 @@ def _make_folders(paths: MosaicPaths) -> None:
         for folder in (paths.trainer, paths.configs, paths.runs, paths.logs, paths.telemetry_db.parent):
             folder.mkdir(parents=True, exist_ok=True)
         paths.trainer.chmod(0o700)
-        probe = paths.trainer / ".writable"
-        probe.write_text("")
-        probe.unlink()
+        with tempfile.TemporaryFile(dir=paths.trainer):  # without a name: another daemon may be trying the same now
+            pass
     except OSError as error:
         raise WorldError(
             f"cannot use {paths.root} for data: {error.strerror} ({error.filename}). "

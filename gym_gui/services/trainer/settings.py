@@ -55,8 +55,10 @@ class TrainerSettings:
     """A fork server that nobody used for so long is ended."""
     prewarm: str = ""
     """Worker types, separated by commas, whose fork server is started with the daemon."""
-    trash_hours: float = 24.0
+    trash_hours: float = 168.0
     """How long deleted runs can be restored."""
+    disk_warn_percent: float = 90.0
+    """How full the disk may be before every listing, launch and cockpit warns of it; 0 warns only below 1 GB."""
     keep_steps: int = 0
     """How many of its newest recorded steps a run keeps whose config does not say; 0 keeps all."""
     log_bytes: int = 10 * 1024 * 1024

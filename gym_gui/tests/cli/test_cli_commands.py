@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -276,7 +277,7 @@ def test_delete_can_be_undone_and_says_how(mosaic: CommandLine) -> None:
     answer = mosaic("delete", run_id)
     assert f"`mosaic restore {run_id[-6:]}` brings it back" in answer.out
     assert mosaic("runs", "--json").json["total"] == 0
-    assert "completed (deleted)" in mosaic("runs", "--deleted").out
+    assert re.search(r"completed \(deleted, (7d 0h|6d 23h) left\)", mosaic("runs", "--deleted").out)
     assert "brings it back" in mosaic("show", run_id).out
     assert "is back" in mosaic("restore", "last").out
     assert mosaic("runs", "--json").json["total"] == 1

@@ -55,6 +55,8 @@ def test_a_lake_is_crossed_in_a_terminal_and_every_step_is_recorded(daemon: Daem
         shows(lake, "Your move.")
         assert lake.modes_now() != lake.modes, "single keys are read"
         mosaic = CommandLine(daemon.paths.root, daemon.env)
+        # The terminal hears from the session itself, perhaps before the daemon does.
+        wait_for("the daemon to know", lambda: [run for run in daemon.client.runs().runs if run.state == "EXEC"])
         listed = mosaic("runs", "--state", "playing").out.splitlines()
         assert len(listed) == 2 and "playing" in listed[1] and "playing" in mosaic("show", "last").out
         assert "No run is like that" in mosaic("runs", "--state", "training").out, "it learns nothing"

@@ -47,7 +47,8 @@ def test_a_sweep_is_followed_shown_reported_and_its_best_measured(mosaic: Comman
     assert "Best: trial" in answer.out
     assert "height=9" in answer.out.split("Best: trial")[1]
 
-    shown = mosaic("sweep", "show", "first", "--json").json
+    shown = mosaic("sweep", "show", "--json").json
+    assert shown["name"] == "first", "the newest, where none is named"
     assert [trial["state"] for trial in shown["trials"]] == ["complete"] * 3
     assert sorted(trial["params"]["height"] for trial in shown["trials"]) == [1.0, 5.0, 9.0]
     rows = mosaic("sweep", "show", "first").out.splitlines()[-3:]
@@ -90,6 +91,40 @@ def test_programs_are_given_the_plan_of_a_dry_run(mosaic: CommandLine, space: Pa
     ]
 
 
+def test_a_population_is_judged_by_evaluations_shown_with_its_turns_and_measured(
+    mosaic: CommandLine, tmp_path: Path
+) -> None:
+    space, notes = tmp_path / "space.toml", tmp_path / "notes"
+    space.write_text("height = { low = 1.0, high = 50.0 }\n")
+    notes.mkdir()
+    words = [
+        "sweep",
+        "climb",
+        "--space",
+        str(space),
+        "--total-timesteps",
+        "40",
+        "--notes",
+        str(notes),
+        "--pace",
+        "0.02",
+    ]
+    words += ["--pruner", "pbt", "--interval", "20", "--trials", "2", "--parallel", "2", "--evaluate", "3"]
+    answer = mosaic(*words, "--name", "members", "--follow")
+    assert answer.code == 0, answer.err
+    assert "1 time a member went on as a copy of a better one" in answer.out
+    shown = mosaic("sweep", "show", "members", "--json").json
+    worse, better = sorted(shown["trials"], key=lambda trial: trial["rungs"][0]["value"])
+    assert [turn["source"] for trial in (worse, better) for turn in trial["turns"]] == [better["number"]] * 2
+    assert worse["turns"][0]["params"] == worse["params"]
+    assert all(trial["value"] == pytest.approx(trial["params"]["height"] + 0.04) for trial in shown["trials"])
+    assert "maximize the IQM of 3 evaluated episodes (deterministic)" in mosaic("sweep", "show", "members").out
+    (study,) = read_studies(Path(shown["study"]))
+    assert [trial.values[0] for trial in study.trials] == [trial["value"] for trial in shown["trials"]]
+    best = mosaic("sweep", "best", "members", "--seeds", "1", "--json").json["contenders"]
+    assert [one["values"] for one in best] == [[pytest.approx(one["params"].get("height", 1.0) + 0.04)] for one in best]
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -120,7 +155,7 @@ def test_a_wrong_space_is_refused_before_anything_starts(
         (("sweep", "climb", "--space", "nowhere.toml"), "nowhere.toml cannot be read: No such file"),
         (("sweep", "clim", "--space", "nowhere.toml"), "there is no algorithm 'clim'; did you mean 'climb'?"),
         (("sweep", "shwo", "first"), "there is no command 'shwo'; did you mean 'show'?"),
-        (("sweep", "show"), "name a sweep, or a file with --study"),
+        (("sweep", "show", "first", "--study", "nowhere.db"), "name a sweep, or a file with --study, not both"),
         (("sweep", "show", "nobody"), "no sweep is called 'nobody': `mosaic sweep list` lists them"),
         (("sweep", "show", "--study", "nowhere.db"), "there is no file nowhere.db"),
         (("sweep", "pause", "nobody"), "no sweep is called 'nobody'"),
@@ -142,6 +177,8 @@ def test_what_is_wrong_is_told_in_one_sentence(mosaic: CommandLine, words: tuple
         (("--pruner", "asha", "--rungs", "9,5"), "--rungs are steps in ascending order below 16"),
         (("--pruner", "asha", "--rungs", "16"), "--rungs are steps in ascending order below 16"),
         (("--trials", "0"), "--trials must be at least 1"),
+        (("--evaluate", "5"), "choose one of --evaluate and --last"),
+        (("--pruner", "pbt", "--seeds", "2"), "pbt gives each member of its population a seed of its own"),
         (("--patiance", "3"), "there is no option '--patiance'; did you mean '--patience'?"),
         (("--name", "first\nsecond"), "a sweep's name is one line"),
     ],

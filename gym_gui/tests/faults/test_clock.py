@@ -11,6 +11,8 @@ import pytest
 
 from gym_gui.tests.support.daemon_process import DaemonProcess, wait_for
 from gym_gui.tests.support.fault_tools import steps_of
+from gym_gui.tests.support.live_sessions import submit_session, until, watched
+from mosaic_protocol.live.messages import End
 
 HOUR = 3600
 _SLEEP_WITHOUT_FAKETIME = """
@@ -129,3 +131,22 @@ def test_a_run_is_re_adopted_across_a_jump(
     run = daemon.wait_over(run_id)
     assert (run.outcome, daemon.starts(run_id)) == ("completed", 1), run.reason
     assert steps_of(daemon, run_id) == list(range(1, 21))
+
+
+def test_a_session_is_played_on_whatever_the_clock_says(
+    make_daemon: Callable[..., DaemonProcess], clock: FakeClock
+) -> None:
+    daemon = started(make_daemon, clock)
+    run_id = submit_session(daemon, "CartPole-v1", actor="random", speed=2)
+    with watched(daemon, run_id) as client:
+        until(client, "steps", lambda: client.state.steps > 20)
+        for jump in (HOUR, -HOUR):
+            clock.set_off_by(jump)
+            wait_for("the daemon to see it", lambda j=jump: abs(paused_and_resumed(daemon, run_id) - j) < 600)
+            seen = client.state.steps
+            until(client, "steps after the jump", lambda n=seen: client.state.steps > n + 100)
+        client.send(End())
+        run = daemon.wait_over(run_id)
+    assert run.outcome == "completed", run.reason
+    steps = list(daemon.client.steps(run_id))
+    assert [step.step for step in steps] == list(range(len(steps))) and len(steps) > 220

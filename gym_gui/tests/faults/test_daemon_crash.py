@@ -85,11 +85,12 @@ def test_a_daemon_that_comes_back_knows_how_far_its_runs_were(daemon: DaemonProc
     assert daemon.wait_over(run_id).outcome == "completed"
 
 
-def test_workers_find_back_to_a_daemon_that_is_killed_again_and_again(daemon: DaemonProcess) -> None:
+@pytest.mark.parametrize("kills", [2, pytest.param(8, marks=pytest.mark.nightly)])
+def test_workers_find_back_to_a_daemon_that_is_killed_again_and_again(daemon: DaemonProcess, kills: int) -> None:
     runs = [daemon.submit(name=f"busy-{n}", total_timesteps=100_000, step_seconds=0.002) for n in range(4)]
     for run_id in runs:
         daemon.wait_state(run_id, "EXEC")
-    for _ in range(5):
+    for _ in range(kills):
         daemon.kill()
         daemon.start()
         for run_id in runs:
@@ -277,7 +278,7 @@ MAY_HAPPEN_TO_A_CLIENT = {
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("kills", [12, pytest.param(50, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("kills", [5, pytest.param(50, marks=pytest.mark.nightly)])
 def test_kills_in_a_burst_of_submits_lose_nothing(daemon: DaemonProcess, kills: int) -> None:
     blocker = daemon.submit(name="blocker", total_timesteps=1_000_000, cpus=6)
     daemon.wait_state(blocker, "EXEC")

@@ -12,7 +12,7 @@ import pytest
 
 from gym_gui.services.trainer.client import ClientError
 from gym_gui.tests.faults.small_disk import SmallDisk, on_a_small_disk
-from gym_gui.tests.support.cleanrl_runs import MODES, cleanrl_daemon, submit_ppo, submit_script, wait_until_warm
+from gym_gui.tests.support.cleanrl_runs import cleanrl_daemon, submit_ppo, submit_script, wait_until_warm
 from gym_gui.tests.support.daemon_process import DaemonProcess, toy_config, wait_for
 from gym_gui.tests.support.fault_tools import check_integrity, journalled, steps_of
 from mosaic_protocol.checkpoint_manifest import list_checkpoints, verify
@@ -140,7 +140,7 @@ def test_a_run_that_is_cancelled_on_a_full_disk_says_how_many_records_it_lost(
     assert abs(run.last_step - len(stored) - lost_records(run.reason)) <= OTHER_WORDS
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["cold", pytest.param("warm", marks=pytest.mark.nightly)])
 @on_a_small_disk
 def test_a_cleanrl_run_that_ends_on_a_full_disk_with_its_logs_on_it_loses_nothing(disk: SmallDisk, mode: str) -> None:
     with cleanrl_daemon(disk.mount() / "home", mode) as daemon:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import av
 import pytest
+from pyarrow import parquet
 
 from cleanrl_worker.tests.policy_tools import new_checkpoint
 from gym_gui.services.checkpoints.evaluations import kept
@@ -109,3 +110,21 @@ def test_a_recorded_evaluation_of_a_killed_command_is_none_and_can_be_made(tmp_p
     assert listed["recordings"] == result["recordings"] and result["complete"]
     replayed = mosaic("replay", listed["recordings"]["deterministic"], "--episode", "1", "--json").json
     assert replayed["verified"] == replayed["steps"] > 0
+
+
+@KILLS
+def test_a_table_of_a_killed_command_is_not_there_and_can_be_made(
+    daemon: DaemonProcess, tmp_path: Path, kills: int
+) -> None:
+    kwargs = {"length": 1000}
+    run_id = submit_session(daemon, FAULTY, actor="random", speed=0, episodes=60, env_kwargs=kwargs)
+    assert daemon.wait_over(run_id).outcome == "completed"
+    mosaic, table = CommandLine(daemon.paths.root, daemon.env), tmp_path / "tables" / "steps.parquet"
+    table.parent.mkdir()
+    chance, words = random.Random(kills), ("steps", run_id, "--parquet", str(table))
+    for _ in range(kills):
+        killed(mosaic, lambda: list(table.parent.iterdir()), chance, *words)
+        assert not table.exists()
+    assert mosaic(*words).code == 0
+    assert parquet.read_table(table, columns=["step"])["step"].to_pylist() == list(range(60_000))
+    assert [path.name for path in table.parent.iterdir()] == [table.name], "what was begun is cleared away"

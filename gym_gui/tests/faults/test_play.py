@@ -5,14 +5,18 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gym_gui.services import recorded_steps
+from gym_gui.services.replay.open_replay import OpenReplay
 from gym_gui.tests.support.daemon_process import DaemonProcess, wait_for
 from gym_gui.tests.support.fault_tools import worker_of
 from gym_gui.tests.support.live_sessions import submit_session, until, watched
 from mosaic_host.process_sweep import send_signal
 from mosaic_protocol.live.messages import End, HandOver, Press
+from mosaic_protocol.replay_messages import Checked, Shown
 
 FAULTY = "play_worker.tests.faulty_games:Faulty-v0"
 
@@ -158,3 +162,21 @@ def test_a_session_goes_on_while_the_daemon_is_dead(make_daemon: Callable[..., D
         client.send(End())
         assert daemon.wait_over(run_id).outcome == "completed"
     require_each_once(daemon, run_id, counted(counter), counted(counter))
+
+
+def test_a_replay_goes_on_while_its_run_is_purged(daemon: DaemonProcess) -> None:
+    kwargs = {"length": 300, "step_seconds": 0.01}
+    run_id = submit_session(daemon, FAULTY, actor="random", speed=0, episodes=1, env_kwargs=kwargs)
+    run, heard = daemon.wait_over(run_id), list[Any]()
+    replay = OpenReplay.of_episode(recorded_steps.of_run(daemon.client, run), 0, daemon.paths, heard.append)
+    try:
+        wait_for("a first step", lambda: any(isinstance(one, Checked) and one.verified for one in heard))
+        daemon.client.delete(run_id, purge=True)
+        assert not daemon.paths.run(run_id).directory.exists()
+        wait_for("the proof", lambda: any(isinstance(one, Checked) and one.done for one in heard))
+        replay.seek(150)
+        wait_for("a place in the middle", lambda: any(isinstance(one, Shown) and one.place == 150 for one in heard))
+    finally:
+        replay.close()
+    (done,) = (one for one in heard if isinstance(one, Checked) and one.done)
+    assert (done.verified, done.difference) == (300, None)

@@ -404,6 +404,7 @@ def test_huge_numbers_in_a_config_neither_start_nor_break_anything(busy: DaemonP
 QUEUED, REALLY_RUN = 1000, 60
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 def test_a_thousand_queued_runs_keep_their_order_over_a_sigterm(
     make_daemon: Callable[..., DaemonProcess], tmp_path: Path

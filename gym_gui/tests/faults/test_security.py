@@ -50,6 +50,11 @@ CLIENT_CALLS: dict[str, Callable[[TrainerServiceStub, Metadata], Any]] = {
     "ResumeRun": lambda stub, m: stub.ResumeRun(pb.RunRef(run_id="victim"), metadata=m),
     "DeleteRun": lambda stub, m: stub.DeleteRun(pb.DeleteRunRequest(run_id="victim", purge=True), metadata=m),
     "RestoreRun": lambda stub, m: stub.RestoreRun(pb.RunRef(run_id="victim"), metadata=m),
+    "GetStorage": lambda stub, m: stub.GetStorage(pb.StorageRequest(), metadata=m),
+    "RemoveRunParts": lambda stub, m: stub.RemoveRunParts(
+        pb.RemoveRunPartsRequest(run_id="victim", parts=["logs"]), metadata=m
+    ),
+    "UpdateRun": lambda stub, m: stub.UpdateRun(pb.UpdateRunRequest(run_id="victim", name="mine"), metadata=m),
     "ListRuns": lambda stub, m: stub.ListRuns(pb.ListRunsRequest(), metadata=m),
     "GetRun": lambda stub, m: stub.GetRun(pb.RunRef(run_id="victim"), metadata=m),
     "GetRunHistory": lambda stub, m: stub.GetRunHistory(pb.RunRef(run_id="victim"), metadata=m),

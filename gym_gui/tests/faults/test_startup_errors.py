@@ -12,17 +12,20 @@ import sqlite3
 import subprocess
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from gym_gui.services.trainer.client import ClientError
+from gym_gui.services.trainer.daemon import _make_folders
 from gym_gui.services.trainer.daemon_control import EXIT_ALREADY_RUNS
 from gym_gui.services.trainer.instance_lock import holder
 from gym_gui.tests.faults.small_disk import SmallDisk, on_a_small_disk
 from gym_gui.tests.support.daemon_process import DaemonProcess, wait_for
 from gym_gui.tests.support.fault_tools import refused, steps_of
+from mosaic_protocol.paths import MosaicPaths
 
 MakeDaemon = Callable[..., DaemonProcess]
 
@@ -289,6 +292,14 @@ def test_of_daemons_that_start_together_one_serves(make_daemon: MakeDaemon) -> N
     (winner,) = (daemon for daemon in daemons if daemon.process is not None and daemon.process.poll() is None)
     run_id = winner.submit(total_timesteps=5)
     assert winner.wait_over(run_id).outcome == "completed"
+
+
+def test_daemons_that_try_a_folder_at_once_are_not_in_each_others_way(tmp_path: Path) -> None:
+    paths = MosaicPaths(tmp_path / "home")
+    with ThreadPoolExecutor(8) as together:
+        for done in [together.submit(_make_folders, paths) for _ in range(2000)]:
+            done.result()
+    assert not [path for path in paths.trainer.iterdir() if path.is_file()]
 
 
 def test_the_lock_of_a_dead_daemon_is_no_obstacle(make_daemon: MakeDaemon) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gym_gui.services.sweeps.foreign_studies import read_studies
-from gym_gui.services.sweeps.model import Sweep, SweepSpec, SweepState, Trial, TrialState
+from gym_gui.services.sweeps.model import Sweep, SweepSpec, SweepState, Trial, TrialState, lineage
 from gym_gui.services.sweeps.space import Dimension
 from gym_gui.services.trainer.client import RequestRefusedError
 from gym_gui.services.trainer.sweeps.study import SweepStudy
@@ -111,6 +111,74 @@ def test_a_daemon_that_is_killed_again_and_again_loses_no_trial_and_doubles_none
         proposal = study.ask(Sweep("01M7NEJ1327QKYW7010TKCCQM4", "killed", spec, trials=tuple(asked)))
         asked.append(Trial(number, proposal, ()))
     assert [trial.params for trial in sweep.trials] == [trial.params for trial in asked], "the questions are the same"
+
+
+def test_a_population_whose_daemon_is_killed_in_every_phase_repeats_nothing_and_loses_nothing(
+    climbers: DaemonProcess, notes: Path
+) -> None:
+    """Three members at two slots: killed while the first ones train, while the population is judged, and after it."""
+    height = {"height": Dimension("float", 1.0, 90.0)}
+    spec = spec_of(
+        notes, params={"pace": 0.01}, space=height, trials=3, pruner="pbt", rungs=(10, 25), resample=0.0, perturb=1.01
+    )
+    climbers.client.submit_sweep("population", spec)
+    phases: list[tuple[str, Callable[[Sweep], bool]]] = [
+        ("train", lambda one: len(one.trials) >= 2),
+        ("come to a rung", lambda one: any(trial.rungs for trial in one.trials)),
+        ("be judged", lambda one: any(trial.turns for trial in one.trials)),
+    ]
+    for what, reached in phases:
+        wait_sweep(climbers, "population", what, reached)
+        climbers.kill()
+        climbers.start()
+    sweep = wait_sweep(climbers, "population", "end", lambda one: one.is_over)
+    assert (sweep.state, [trial.state.value for trial in sweep.trials]) == (SweepState.COMPLETED, ["complete"] * 3)
+    assert sum(trial.copies for trial in sweep.trials) >= 1, "the worst of three became a copy"
+    listed = {run.run_id: run for run in climbers.client.runs(size=1000, where="sweep=population").runs}
+    assert sorted(listed) == sorted(run for trial in sweep.trials for run in trial.seeds[0].runs), "none is doubled"
+    for trial in sweep.trials:
+        chain = [listed[run_id] for run_id in lineage(sweep, trial.number)]
+        assert [run.parent for run in chain] == ["", *(run.run_id for run in chain[:-1])]
+        assert chain[-1].last_step == STEPS
+        for turn in (one for one in trial.turns if one.source != trial.number):
+            assert (
+                listed[trial.seeds[0].runs[turn.own_runs]].parent
+                == sweep.trials[turn.source].seeds[0].runs[turn.source_runs - 1]
+            )
+            assert trial.params["height"] != trial.first_params["height"], "and has other settings than it began with"
+    for file in notes.iterdir():  # one for each height and seed: of every part of every member's training
+        trained = [int(line) for line in file.read_text().splitlines()]
+        assert trained == list(range(trained[0], trained[-1] + 1)), "no step was trained twice, and none left out"
+    assert sum(trial.seeds[0].steps for trial in sweep.trials) == sum(
+        len(file.read_text().splitlines()) for file in notes.iterdir()
+    )
+
+
+def test_an_evaluation_ends_with_its_daemon_and_is_made_by_the_next_one(climbers: DaemonProcess, notes: Path) -> None:
+    hold, made = notes / "hold", notes / "evaluations"
+    hold.touch()
+    space = {"height": Dimension("choice", choices=(2.0, 7.0))}
+    spec = spec_of(notes, space=space, sampler="grid", trials=2, parallel=1, evaluate=3)
+    climbers.client.submit_sweep("evaluated", spec)
+    for count, end in enumerate((climbers.kill, climbers.terminate), 1):
+        wait_for("an evaluation", lambda n=count: made.exists() and len(made.read_text().splitlines()) >= n)
+        end()
+        pid = made.read_text().split()[-2]
+        wait_for("the evaluation to be gone", lambda p=pid: not Path(f"/proc/{p}").exists())
+        climbers.start()
+    wait_for("the third evaluation", lambda: len(made.read_text().splitlines()) == 3)
+    climbers.client.stop_sweep("evaluated")
+    sweep = wait_sweep(climbers, "evaluated", "stop", lambda one: one.is_over)
+    assert [seed.phase.value for seed in sweep.trials[0].seeds] == ["unmeasured"]
+    assert not any(Path(f"/proc/{line.split()[0]}").exists() for line in made.read_text().splitlines())
+    hold.unlink()
+    climbers.client.resume_sweep("evaluated")
+    sweep = wait_sweep(climbers, "evaluated", "end", lambda one: one.is_over)
+    assert {trial.params["height"]: trial.value for trial in sweep.trials} == {2.0: 2.04, 7.0: 7.04}
+    for trial in sweep.trials:
+        (run_id,) = trial.seeds[0].runs
+        kept = list((climbers.paths.runs / run_id / "evaluations").glob("*.json"))
+        assert len(kept) == 1, "what was measured is kept where `mosaic eval` keeps it, once"
 
 
 def test_a_pruned_trial_stops_while_it_runs_and_goes_on_from_its_checkpoint_when_it_is_promoted(
@@ -234,6 +302,14 @@ def test_paused_means_paused_stopped_means_stopped_and_both_go_on_where_they_wer
         ({"pruner": "median"}, "the pruner median needs rungs"),
         ({"sampler": "grid"}, "height has no fixed number of values"),
         ({"parallel": 0}, "parallel must be between 1 and 1,000"),
+        (
+            {"pruner": "pbt", "rungs": (10,), "space": {"heigth": Dimension("float", 1.0, 2.0)}},
+            "pbt cannot search heigth: a run of climb that goes on must leave it as it was; did you mean 'height'?",
+        ),
+        (
+            {"pruner": "pbt", "rungs": (10,), "space": {"pace": Dimension("float", 0.1, 0.2)}},
+            "pbt cannot search pace: a run of climb that goes on must leave it as it was",
+        ),
     ],
 )
 def test_what_a_program_sends_is_refused_in_a_sentence_and_nothing_is_kept(

@@ -30,6 +30,7 @@ def test_a_cancelled_or_killed_tracked_run_leaves_no_process(
     mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     with cleanrl_daemon(tmp_path / "home", mode) as daemon:
         if mode == "warm":
             wait_until_warm(daemon)

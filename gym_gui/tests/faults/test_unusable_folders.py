@@ -223,3 +223,30 @@ def test_a_run_that_waits_for_its_folder_can_be_cancelled(
             daemon.client.cancel(run_id)
         assert {daemon.wait_over(run_id).outcome for run_id in queued} == {"canceled"}
         assert daemon.client.health().reserved.cpus == 0
+
+
+def test_a_worker_that_cannot_reach_the_socket_is_not_taken_for_one_that_hangs(
+    make_daemon: Callable[..., DaemonProcess], tmp_path: Path
+) -> None:
+    """The daemon died, its successor's folder may not be entered for longer than a worker may be silent."""
+    gate = tmp_path / "gate"
+    daemon = make_daemon(liveness_seconds=2)
+    daemon.prefix = AS_ANYBODY if os.geteuid() == 0 else []
+    daemon.start()
+    run_id = daemon.submit(total_timesteps=5, gate=str(gate), gate_at=3)
+    wait_for("the run to wait at its gate", lambda: len(steps_of(daemon, run_id)) == 2)
+    leader = worker_of(daemon, run_id)
+    os.kill(leader.pid, signal.SIGSTOP)
+    daemon.kill()
+    daemon.start()
+    daemon.paths.trainer.chmod(0o600)
+    os.kill(leader.pid, signal.SIGCONT)
+    assert daemon.process is not None
+    pid, looks = daemon.process.pid, looks_of(daemon.process.pid)
+    wait_for("three times the patience to pass", lambda: looks_of(pid) > looks + 24)  # it looks four times a second
+    daemon.paths.trainer.chmod(0o700)
+    assert leader.is_alive()
+    gate.touch()
+    run = daemon.wait_over(run_id)
+    assert (run.outcome, run.attempt, daemon.starts(run_id)) == ("completed", 1, 1), run.reason
+    assert steps_of(daemon, run_id) == [1, 2, 3, 4, 5]

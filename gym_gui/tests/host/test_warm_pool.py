@@ -373,6 +373,13 @@ async def test_places_that_a_warm_worker_could_not_open_are_reported_by_the_cold
     assert len(servers(lab)) == 1, "nothing is wrong with the server"
 
 
+async def test_a_folder_that_cannot_be_looked_at_is_left_to_the_cold_start(pool: WarmPool, lab: Lab) -> None:
+    spec = await lab.spec("hold")
+    server = await warmed(pool, lab, spec)
+    assert await pool.fork(replace(spec, run_dir=spec.run_dir / ("x" * 300))) is None
+    assert server.is_alive()
+
+
 # ---- idle servers --------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ import mosaic_protocol
 from tools import import_contracts
 
 ROOT = Path(mosaic_protocol.__file__).resolve().parents[1]
-HEAVY = {"PyQt6", "PySide6", "torch", "gymnasium", "numpy", "tensorboard", "tyro", "h5py"}
+HEAVY = {"PyQt6", "PySide6", "torch", "gymnasium", "numpy", "tensorboard", "tyro", "h5py", "yaml"}
 WORKERS = {path.parent.name for path in ROOT.glob("*/worker.toml")}
 
 _PROBE = """

@@ -84,7 +84,7 @@ def test_the_list_of_this_project_can_be_read() -> None:
 
 def test_make_test_runs_slow_tests_and_make_test_fast_does_not() -> None:
     def shown(target: str) -> str:
-        command = ["make", "-n", "-o", "setup-dev", target]
+        command = ["make", "-n", "-o", "setup-dev", target, "PYTEST_ARGS="]
         return subprocess.run(command, cwd=PROJECT, check=True, capture_output=True, text=True).stdout
 
     assert "slow" not in shown("test")

@@ -16,6 +16,7 @@ from gym_gui.services import doctor
 from gym_gui.services.doctor import Check, run_checks
 from gym_gui.services.trainer.bundles.build import MARKER_NAME
 from gym_gui.services.trainer.bundles.manager import BundleManager
+from mosaic_host.capacity import DiskRoom
 from mosaic_host.gpu import Gpu, GpuProbe
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.worker_manifest import Discovery
@@ -45,7 +46,7 @@ class Patient:
 
 @pytest.fixture
 def patient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Patient:
-    monkeypatch.setattr(doctor, "disk_free", lambda path: 100 * GIB)
+    monkeypatch.setattr(doctor, "disk_room", lambda path: DiskRoom(path, 0, 100 * GIB))
     monkeypatch.setattr(resource, "getrlimit", lambda which: (4096, 4096))
     monkeypatch.setattr(doctor, "find_here", lambda name: torch_in(tmp_path / "site", "2.13.0+cpu"))
     monkeypatch.setattr(doctor, "find_spec", lambda name: ModuleSpec(name, None, origin=str(ale_py(tmp_path))))
@@ -101,7 +102,7 @@ def test_a_healthy_host_has_no_finding_but_ok(patient: Patient) -> None:
 def test_every_finding_that_is_not_ok_has_a_fix_and_every_ok_one_has_none(
     patient: Patient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor, "disk_free", lambda path: 1)
+    monkeypatch.setattr(doctor, "disk_room", lambda path: DiskRoom(path, 0, 1))
     monkeypatch.setattr(resource, "getrlimit", lambda which: (256, 4096))
     patient.write("missing", "never-published-package\n")
     patient.write("broken", "-e .\n")
@@ -114,15 +115,24 @@ def test_every_finding_that_is_not_ok_has_a_fix_and_every_ok_one_has_none(
 def test_little_disk_space_warns_and_hardly_any_fails(
     patient: Patient, monkeypatch: pytest.MonkeyPatch, free: int, status: str
 ) -> None:
-    monkeypatch.setattr(doctor, "disk_free", lambda path: free)
+    monkeypatch.setattr(doctor, "disk_room", lambda path: DiskRoom(path, 0, free))
     assert patient.checks()["disk"].status == status
 
 
+def test_a_disk_that_is_nearly_full_warns_however_large_it_is(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "disk_room", lambda path: DiskRoom(path, 910 * GIB, 90 * GIB))
+    check = patient.checks()["disk"]
+    assert (check.status, check.fix) == ("warn", "mosaic storage plan")
+    assert "91 % full" in check.detail
+
+
 def test_a_disk_that_cannot_be_asked_is_a_finding(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(path: Path) -> int:
+    def fail(path: Path) -> DiskRoom:
         raise OSError("stale file handle")
 
-    monkeypatch.setattr(doctor, "disk_free", fail)
+    monkeypatch.setattr(doctor, "disk_room", fail)
     assert "stale file handle" in patient.checks()["disk"].detail
 
 

@@ -79,13 +79,13 @@ def test_a_manifest_may_hold_anything() -> None:
     strange = {"code": [], "environment": {"packages": 3, "host": {"x": 1}, "gpus": "no"}, "resolved": "x", "extras": 1}
     diff = compared([run(1), run(2), run(3)], [strange, {}, {"checkpoints": [1, 2], "code": {"sha256": 4}}])
     json.dumps(as_object(diff, everything=True), allow_nan=False)
-    assert as_table(diff).startswith("\t\tppo-cartpole-v1-s1 (0ID001)\t")
+    assert as_table(diff.runs, diff.rows).startswith("\t\tdefault\tppo-cartpole-v1-s1 (0ID001)\t")
 
 
 def test_values_that_break_lines_or_obey_are_shown_plainly() -> None:
     diff = compared([run(1, {"x": "a\n\x1b[2Jb"}), run(1, {"x": "c\td"})], [{}, {}])
     assert all(text.isprintable() for row in diff.rows for value in row.values for text in (row.name, value.text))
-    assert all(line.count("\t") == 3 for line in as_table(diff).splitlines())
+    assert all(line.count("\t") == 4 for line in as_table(diff.runs, diff.rows).splitlines())
 
 
 @pytest.mark.parametrize("count", [2, 5])

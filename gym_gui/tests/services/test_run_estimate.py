@@ -8,11 +8,16 @@ from typing import Any
 
 import pytest
 
-from gym_gui.services.run_estimate import Estimate, estimate, folder_bytes, warning, with_space
+from gym_gui.services.run_estimate import Estimate, caution, estimate, folder_bytes, with_space
 from mosaic_protocol.paths import RunPaths
 from mosaic_protocol.proto import trainer_pb2 as pb
 
 SETTINGS: dict[str, Any] = {"algo": "ppo", "env_id": "A", "params": {"num_envs": 8}}
+
+
+def warning(*facts: Any, **more: Any) -> str:
+    found = caution(*facts, **more)
+    return "" if found is None else found.on_command_line()
 
 
 def ran(
@@ -97,3 +102,7 @@ def test_a_script_that_never_ran_is_warned_of_by_its_steps() -> None:
     assert warning(None, 1_000_000) == ""
     assert "is not known; at 100 steps/s" in warning(None, 10_000_000)
     assert "--gpus" not in warning(None, 10_000_000)
+    for found in (None, Estimate(300_000.0, 100.0, 1, same_environment=True)):
+        told = caution(found, 30_000_000, free_gpus=1)
+        assert told is not None
+        assert "--" not in told.in_a_form() and "reserve a GPU." in told.in_a_form(), "a form has no flags"

@@ -234,6 +234,7 @@ def test_a_pattern_that_could_take_for_ever_is_answered_at_once() -> None:
 # ---- anything ----------------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)  # a loaded machine is no mistake of the parser
 @given(st.text(max_size=80) | st.text(alphabet="algo=<>!~,'\"* 1e-3\\", max_size=40))
 @example('"\\')
 @example("a=\\")

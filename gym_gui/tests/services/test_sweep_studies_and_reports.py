@@ -12,11 +12,13 @@ import pytest
 from msgspec.structs import replace
 
 from gym_gui.services.sweeps.foreign_studies import StudyError, read_studies
-from gym_gui.services.sweeps.model import SeedPhase, SeedRun, Sweep, SweepSpec, SweepState, Trial, TrialState
+from gym_gui.services.sweeps.model import SeedPhase, SeedRun, Sweep, SweepSpec, SweepState, Trial, TrialState, Turn
 from gym_gui.services.sweeps.report import cost_of, foretold, report_of, sentences
 from gym_gui.services.sweeps.space import Dimension
+from gym_gui.services.sweeps.spec_check import why_refused, why_unable
 from gym_gui.services.trainer.errors import RefusedError, UnknownRunError
 from gym_gui.services.trainer.storage.run_registry import RunRegistry
+from mosaic_protocol.worker_manifest import discover
 
 # ---- studies of others -------------------------------------------------------------------------------------------
 
@@ -152,6 +154,59 @@ def test_without_a_pruner_nothing_is_said_to_be_saved() -> None:
 
 
 # ---- rows --------------------------------------------------------------------------------------------------------
+
+
+def test_a_population_is_not_said_to_have_saved_anything() -> None:
+    turn = Turn(25, 0, {"lr": 0.3})
+    copy = _trial(1, TrialState.COMPLETE, 75, 6.0, turns=(turn,), rungs=((25, 1.0),))
+    told = report_of(sweep_of(_trial(0, TrialState.COMPLETE, 100, 5.0), copy, pruner="pbt"))
+    notes = " ".join(told["notes"])
+    assert (told["copies"], told["best"]["turns"]) == (1, [{"step": 25, "source": 0, "params": {"lr": 0.1}}])
+    assert "No steps were saved" in notes
+    assert "Pruning saved" not in notes
+    assert "The settings shown for trial 1 are its last ones" in notes
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"pruner": "asha", "evaluate": 5}, "asha judges running trials by the returns of training"),
+        ({"pruner": "median", "evaluate": 5}, "the two are not mixed"),
+        ({"evaluate": -1}, "evaluate must be between 0 and 1,000,000 episodes, got -1"),
+        ({"pruner": "pbt", "seeds": (1, 2)}, "seeds must be 1"),
+        ({"pruner": "pbt", "trials": 1}, "a population has at least 2 members"),
+        ({"pruner": "pbt", "quantile": 0.6}, "quantile must be between 0.01 and 0.5, got 0.6"),
+        ({"pruner": "pbt", "resample": float("nan")}, "resample must be between 0 and 1, got nan"),
+        ({"pruner": "pbt", "perturb": 1.0}, "perturb must be above 1 and at most 100, got 1"),
+        ({"pruner": "pbt", "rungs": ()}, "the pruner pbt needs rungs"),
+        ({"pruner": "pbt"}, ""),
+        ({"pruner": "pbt", "evaluate": 5}, ""),
+        ({"pruner": "none", "rungs": (), "evaluate": 5}, ""),
+    ],
+)
+def test_what_does_not_go_together_is_refused_in_a_sentence(changes: dict[str, Any], sentence: str) -> None:
+    refused = why_refused(replace(sweep_of().spec, **changes))
+    assert sentence in refused if sentence else not refused
+
+
+@pytest.mark.parametrize(
+    ("pruner", "setting", "chosen", "sentence"),
+    [
+        ("pbt", "learning_rate", {}, ""),
+        ("pbt", "num_envs", {}, "pbt cannot search num_envs: a run of ppo that goes on must leave it as it was"),
+        ("pbt", "learning_rat", {}, "did you mean 'learning_rate'?"),
+        ("pbt", "learning_rate", {"script": "/mine.py"}, "of this script nobody knows which of them it can change"),
+        ("asha", "num_envs", {}, ""),
+    ],
+)
+def test_a_population_changes_only_what_a_resumed_run_can_change(
+    pruner: Any, setting: str, chosen: dict[str, str], sentence: str
+) -> None:
+    config = {"metadata": {"worker": {"config": {"algo": "ppo", **chosen}}}}
+    space = {setting: Dimension("float", 1, 2)}
+    cleanrl = discover().workers["cleanrl"]
+    refused = why_unable(replace(sweep_of().spec, config=config, space=space, pruner=pruner), cleanrl)
+    assert sentence in refused if sentence else not refused
 
 
 def test_rows_outlive_the_registry_that_wrote_them(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from gym_gui.services.tensorboard import lease as lease_module
 from gym_gui.services.tensorboard.lease import TensorBoardError, TensorBoardLease, python_with_tensorboard
 from gym_gui.tests.support.daemon_process import wait_for
 from gym_gui.tests.support.keepers import keepers_below, servers_below
@@ -183,7 +182,7 @@ def test_a_lease_that_is_closed_while_it_opens_gives_up_at_once(
 
     thread = threading.Thread(target=work)
     thread.start()
-    wait_for("a keeper", lambda: keepers_below(paths.tensorboard_servers) or None)
+    wait_for("a keeper that knows of it", lambda: one._connection)  # one without a user waits for its first
     begun = time.monotonic()
     one.close()
     thread.join(60)
@@ -193,7 +192,7 @@ def test_a_lease_that_is_closed_while_it_opens_gives_up_at_once(
 def test_without_tensorboard_the_commands_that_install_it_are_named(
     paths: MosaicPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lease_module, "find_spec", lambda name: None)
+    monkeypatch.setattr("gym_gui.services.package_python.find_spec", lambda name: None)
     monkeypatch.setattr("mosaic_protocol.worker_manifest.discover", lambda: Discovery({}, []))
     with pytest.raises(TensorBoardError, match="mosaic bundles install cleanrl"):
         python_with_tensorboard(paths)

@@ -118,3 +118,16 @@ def test_a_tool_ends_also_when_it_was_stopped_before_it_was_known(start: Start) 
     handle.take(tool)
     with pytest.raises(ToolFailedError, match="killed by signal 15"):
         said(tool)
+
+
+def test_a_tool_that_does_not_listen_is_killed_through_its_handle(start: Start) -> None:
+    handle = ToolHandle()
+    tool = start("import signal, time; signal.signal(15, signal.SIG_IGN); print('{}', flush=True); time.sleep(600)")
+    with tool:
+        handle.take(tool)
+        messages = tool.messages()
+        assert next(messages) == {}
+        handle.stop()
+        handle.kill()
+        with pytest.raises(ToolFailedError, match="killed by signal 9"):
+            list(messages)

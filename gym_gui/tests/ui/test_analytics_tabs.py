@@ -122,7 +122,7 @@ def test_a_finished_run_without_data_says_so(tab: TensorBoardTab, run_dir: Path,
 def test_a_server_that_cannot_start_is_shown_with_the_way_out(
     tab: TensorBoardTab, run_dir: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gym_gui.services.tensorboard.lease.find_spec", lambda name: None)
+    monkeypatch.setattr("gym_gui.services.package_python.find_spec", lambda name: None)
     monkeypatch.setattr("mosaic_protocol.worker_manifest.discover", lambda: Discovery({}, []))
     write_events(run_dir)
     tab.show()
@@ -144,8 +144,8 @@ def test_a_server_that_died_can_be_started_again(tab: TensorBoardTab, run_dir: P
     assert tab.server is not first
 
 
-def test_tensorboard_is_among_the_tabs() -> None:
-    assert [tab.name for tab in AnalyticsTabManager().tabs()] == ["tensorboard"]
+def test_tensorboard_wandb_and_optuna_are_the_tabs() -> None:
+    assert [tab.name for tab in AnalyticsTabManager().tabs()] == ["tensorboard", "wandb", "optuna"]
 
 
 def test_an_imported_run_is_shown_from_where_it_was_imported(tmp_path: Path) -> None:

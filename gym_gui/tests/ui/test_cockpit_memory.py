@@ -65,6 +65,20 @@ KNOWN = {
     "runs.sort": {"column": "name", "descending": False},
     "runs.filter": {"text": "x", "kinds": ["live"]},
     "runs.grouping": "algorithm",
+    "runs.marks": {
+        "pinned": ["01K9ZQ3V7X0000000000000000"],
+        "hidden": [],
+        "colours": {"01K9ZQ3V7X0000000000000000": 2},
+    },
+    "runs.views": {
+        "mine": {
+            "columns": {"order": ["name"], "hidden": ["seed"], "widths": {"name": 90}},
+            "sort": {"column": "name", "descending": False},
+            "filter": {"text": "x", "kinds": ["live"]},
+            "grouping": "algorithm",
+        }
+    },
+    "differences.only": False,
 }
 WRONG: list[Any] = [
     None,
@@ -108,7 +122,14 @@ def test_every_remembered_name_is_tried_here() -> None:
     assert _names_in_the_code() - set(KNOWN) == set()
 
 
-@pytest.mark.parametrize("number", range(len(WRONG)))
+_BY_DAY = {0, 3, 6, 8, 10}
+"""Nothing, a number beyond all, text that is none, and the wrong kinds inside a list and a mapping."""
+_NUMBERS = [
+    pytest.param(number, marks=[] if number in _BY_DAY else [pytest.mark.nightly]) for number in range(len(WRONG))
+]
+
+
+@pytest.mark.parametrize("number", _NUMBERS)
 def test_a_wrong_value_anywhere_in_the_memory_is_not_believed(open_whole: OpenWhole, number: int) -> None:
     """The same wrong value for everything, and then somewhere inside everything."""
     _opens(open_whole(memory=dict.fromkeys(KNOWN, WRONG[number]), connect=False))

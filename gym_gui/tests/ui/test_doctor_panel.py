@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 from PyQt6.QtCore import Qt
 from PyQt6.QtWidgets import QApplication, QPushButton
 from pytestqt.qtbot import QtBot
@@ -66,3 +69,42 @@ def test_an_installation_can_be_canceled(make_cockpit: MakeCockpit, qtbot: QtBot
         panel.runner.run(["runs", "--help"])
         panel.runner.cancel()
     assert ended.args == [False, "canceled"] and not panel.runner.busy
+
+
+def test_an_answer_from_before_the_daemon_was_there_is_not_shown(
+    make_cockpit: MakeCockpit, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel, answers = quick_panel(make_cockpit, qtbot, monkeypatch)
+    first = answers[-1]
+    panel._connection_changed()
+    answers[-1]([Check("daemon", "Trainer daemon", "ok", "connected")])
+    first([Check("daemon", "Trainer daemon", "fail", "connecting to the trainer daemon…", "mosaic daemon start")])
+    assert [check.status for check in panel.checks] == ["ok"]
+
+
+def test_checking_again_keeps_the_focus(
+    make_cockpit: MakeCockpit, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel, answers = quick_panel(make_cockpit, qtbot, monkeypatch)
+    answers[-1]([Check("python", "Python", "ok", "3.12")])
+    with qtbot.waitActive(panel, timeout=HANG):
+        panel.activateWindow()
+    panel._again.setFocus()
+    for _ in range(2):  # the second one finds it busy
+        qtbot.keyClick(panel._again, Qt.Key.Key_Space)
+        assert panel._again.hasFocus()
+    assert len(answers) == 2
+    answers[-1]([Check("python", "Python", "ok", "3.12")])
+    assert panel._again.hasFocus() and panel._again.usable
+
+
+def quick_panel(
+    make_cockpit: MakeCockpit, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> tuple[DoctorPanel, list[Callable[[list[Check]], None]]]:
+    """A panel whose checks are answered by the test, in the order that it likes; ready with its first question."""
+    context, answers = make_cockpit().window.cockpit, list[Callable[[list[Check]], None]]()
+    monkeypatch.setattr(context.bridge, "in_background", lambda what, done, *_, **__: answers.append(done))
+    panel = DoctorPanel(context)
+    qtbot.addWidget(panel)
+    panel.show()
+    return panel, answers

@@ -366,7 +366,7 @@ def test_the_trash_lists_restores_and_removes_for_good_by_keyboard(
     trash = panel.trash
     assert trash.isVisible() and trash.list.topLevelItemCount() == 1
     shown = trash.list.topLevelItem(0)
-    assert shown.text(0) == "old" and ("(in 23h" in shown.text(1) or "(in 1d" in shown.text(1))
+    assert shown.text(0) == "old" and ("(7d 0h left)" in shown.text(1) or "(6d 23h left)" in shown.text(1))
     qtbot.keyClick(trash.list, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: context.selection.ids == [run_id], timeout=HANG)
     assert not daemon.client.run(run_id).deleted and not trash.isVisible()

@@ -22,6 +22,7 @@ from gym_gui.ui.preferences import FILE_NAME, Preferences
 from gym_gui.ui.widgets.command_palette import matches
 from gym_gui.ui.widgets.segments import Segments
 from gym_gui.ui.widgets.snackbar import Notice
+from mosaic_protocol.proto import trainer_pb2 as pb
 
 HANG = 60_000
 
@@ -191,6 +192,23 @@ def test_the_status_line_shows_the_daemon_and_what_it_has(
     assert line._connection.text().startswith("○")
 
 
+def test_a_disk_that_is_nearly_full_is_told_once_and_shown_for_as_long_as_it_lasts(make_cockpit: MakeCockpit) -> None:
+    cockpit = make_cockpit()
+    window, line = cockpit.window, cockpit.window.status_line
+    sentence = "the disk of /data is 93 % full, 7.0 GB are left: do something"
+    full = pb.Health(disk_free_bytes=7 * 10**9, disk_total_bytes=10**11, disk_warning=sentence)
+    cockpit.bridge.health_changed.emit(full)
+    assert (line.disk.text(), line.disk.property("role")) == ("disk 93 % full, 7 GB free", "warning")
+    assert line.disk.toolTip() == sentence
+    notice = window._snackbar.current
+    assert notice is not None and notice.text == f"The{sentence[3:]}." and notice.action == "Copy the command"
+    window._snackbar._next()
+    cockpit.bridge.health_changed.emit(full)
+    assert window._snackbar.current is None
+    cockpit.bridge.health_changed.emit(pb.Health(disk_free_bytes=70 * 10**9, disk_total_bytes=10**11))
+    assert (line.disk.text(), line.disk.property("role")) == ("disk 70 GB free", "")
+
+
 def test_a_daemon_that_was_stopped_can_be_started_from_the_status_line(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
     line = make_cockpit().window.status_line
     line.show_connection(ConnectionState(False, "the trainer daemon left"))
@@ -224,9 +242,10 @@ def test_no_tab_bar_is_left_over_when_the_layout_is_reset(make_cockpit: MakeCock
         bars = window.findChildren(QTabBar, options=Qt.FindChildOption.FindDirectChildrenOnly)
         return sorted([bar.tabText(i) for i in range(bar.count())] for bar in bars if bar.isVisible())
 
-    expected = [["Metrics", "Run", "Capacity", "Doctor"], ["Runs", "Log", "Episodes"]]
+    expected = [["Metrics", "Run", "Capacity", "Doctor"], ["Runs", "Log", "Episodes", "Sweeps"]]
     qtbot.waitUntil(lambda: shown() == expected)
     window.reset_layout()  # which makes it as small as the screen of tests
-    qtbot.waitUntil(lambda: shown() == [["Runs", "Log", "Episodes", "Metrics", "Run", "Capacity", "Doctor"]])
+    narrow = ["Runs", "Log", "Episodes", "Sweeps", "Metrics", "Run", "Capacity", "Doctor"]
+    qtbot.waitUntil(lambda: shown() == [narrow])
     window.resize(1280, 800)
     qtbot.waitUntil(lambda: shown() == expected)

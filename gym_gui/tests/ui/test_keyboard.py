@@ -19,7 +19,12 @@ from gym_gui.ui.app import CockpitApp
 from gym_gui.ui.help_windows import AboutWindow, GuideWindow
 from gym_gui.ui.models.run_rows import COLUMN_NUMBERS
 from gym_gui.ui.panels.runs_panel import RunsPanel
+from gym_gui.ui.panels.stage import Stage
+from gym_gui.ui.panels.train_dock import TrainDock
 from gym_gui.ui.parts import Part, Place
+from gym_gui.ui.play.live_session import LiveSession
+from gym_gui.ui.play.play_panel import PlayPanel
+from gym_gui.ui.replay.screen import ReplayScreen
 from gym_gui.ui.tab_order import stops
 from gym_gui.ui.theme import Themes
 from gym_gui.ui.widgets.command_palette import rank
@@ -107,8 +112,8 @@ def test_fields_that_come_later_are_visited_where_they_stand(cockpit: CockpitApp
     form.settings["step_seconds"].editor.setFocus()
     press(cockpit, KEY.Key_Tab)
     assert QApplication.focusWidget() is form.settings["say"].editor
-    press(cockpit, KEY.Key_Tab)
-    press(cockpit, KEY.Key_Tab)  # past the heading of the next part
+    for _ in range(3):  # past the headings of the next two parts, of which the first is folded
+        press(cockpit, KEY.Key_Tab)
     assert QApplication.focusWidget() is form.hardware["cpus"].editor
 
 
@@ -122,6 +127,31 @@ def test_f6_goes_from_pane_to_pane_and_ctrl_1_into_the_form(cockpit: CockpitApp)
         assert pane is not None and pane.isAncestorOf(QApplication.focusWidget())
     press(cockpit, KEY.Key_F6, Qt.KeyboardModifier.ShiftModifier)
     assert QApplication.focusWidget() is part(cockpit, RunsPanel).list
+
+
+def test_the_key_of_a_panel_leads_to_something_in_it(cockpit: CockpitApp) -> None:
+    docks = cockpit.window.docks
+    for number, name in enumerate(("metrics", "run", "capacity", "doctor"), start=2):
+        press(cockpit, KEY(KEY.Key_0 + number), Qt.KeyboardModifier.ControlModifier)
+        pane = docks[name].widget()
+        assert pane is not None
+        reachable = stops(pane)
+        assert not reachable or QApplication.focusWidget() is reachable[0], name
+
+
+def test_what_gets_the_focus_is_scrolled_into_sight(cockpit: CockpitApp, qtbot: QtBot) -> None:
+    form = toy_form(cockpit)
+    assert form is not None
+    first = form.run["algo"].editor
+    bar = form.area.verticalScrollBar()
+    assert bar is not None
+    cockpit.window.resize(1400, 560)
+    qtbot.waitUntil(lambda: bar.maximum() > 0)
+    bar.setValue(bar.maximum())
+    assert first.visibleRegion().isEmpty()
+    press(cockpit, KEY.Key_1, Qt.KeyboardModifier.ControlModifier)
+    assert QApplication.focusWidget() is first
+    qtbot.waitUntil(lambda: not first.visibleRegion().isEmpty())
 
 
 # ---- the focus is seen -------------------------------------------------------------------------------------------
@@ -227,6 +257,32 @@ def test_a_new_run_is_scrolled_into_view_and_selected(make_cockpit: MakeCockpit,
         panel.list.scrollToTop()
 
 
+def test_home_and_end_go_to_the_first_and_last_run(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    app = make_cockpit(parts=RUNS)
+    panel, context = part(app, RunsPanel), app.window.cockpit
+    context.runs.take([made(number) for number in range(60)])
+    panel.list.setCurrentIndex(panel.table.index(30, 0))
+    last = panel.table.row_at(59).run_id
+    qtbot.keyClick(panel.list, KEY.Key_End)
+    assert context.selection.ids == [last] and panel.list.horizontalScrollBar().value() == 0
+    qtbot.keyClick(panel.list, KEY.Key_Home, Qt.KeyboardModifier.ShiftModifier)
+    assert len(context.selection.ids) == 60
+    qtbot.keyClick(panel.list, KEY.Key_Down)
+    qtbot.keyClick(panel.list, KEY.Key_Home)
+    assert context.selection.ids == [panel.table.row_at(0).run_id]
+
+
+def test_escape_leads_back_from_an_empty_trash(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    app = make_cockpit(parts=RUNS)
+    panel = part(app, RunsPanel)
+    with qtbot.waitActive(app.window, timeout=HANG):
+        app.window.activateWindow()
+    panel.show_trash()
+    panel.trash.empty.button.setFocus()
+    qtbot.keyClick(panel.trash.empty.button, KEY.Key_Escape)
+    assert panel.pages.currentIndex() == 0
+
+
 # ---- menus and palette -------------------------------------------------------------------------------------------
 
 
@@ -246,6 +302,80 @@ def test_no_menu_is_long_and_help_has_a_guide_and_an_about(make_cockpit: MakeCoc
     about.copy.click()
     clipboard = QApplication.clipboard()
     assert clipboard is not None and clipboard.text() == about.facts.text()
+
+
+def test_help_windows_fit_the_screen_and_close_has_the_focus(make_cockpit: MakeCockpit) -> None:
+    window = make_cockpit(parts=None).window
+    guide, about = GuideWindow(window), AboutWindow(window, window.cockpit.bridge.paths)
+    screen = window.screen()
+    assert screen is not None
+    room = screen.availableGeometry()
+    assert guide.width() < room.width() and guide.height() < room.height() - 30
+    focused = about.focusWidget()
+    assert isinstance(focused, QPushButton) and focused.text().replace("&", "") == "Close"
+
+
+def test_a_session_that_starts_and_ends_keeps_the_focus_from_the_modes(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    """Early presses of a game's arrow keys switched from Human to Agent."""
+    window = make_cockpit(parts=None).window
+    panel, stage = window.findChild(PlayPanel), window.findChild(Stage)
+    assert stage is not None
+    next(iter(window.findChildren(TrainDock))).mode.choose("human")
+    with qtbot.waitActive(window, timeout=HANG):
+        window.activateWindow()
+    panel.start.setFocus()
+    panel.desk._set_status("starting")
+    assert QApplication.focusWidget() is stage
+    for status, following in (("live", panel.stop), ("ending", panel.stop), ("idle", panel.start)):
+        panel.desk._set_status(status)  # type: ignore[arg-type]
+        if status == "live":
+            panel.stop.setFocus()
+        assert QApplication.focusWidget() is following, status
+
+
+def test_the_end_of_a_session_leaves_the_keyboard_with_the_stage(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    window = make_cockpit(parts=None).window
+    panel, stage = window.findChild(PlayPanel), window.findChild(Stage)
+    assert stage is not None
+    with qtbot.waitActive(window, timeout=HANG):
+        window.activateWindow()
+    session = LiveSession(panel.desk._cockpit.bridge.paths.root, "01K9ZQ3V7X0000000000000000", panel.desk)
+    session.close()
+    panel.desk.session_changed.emit(session)
+    assert stage.live is not None
+    stage.live.setFocus()
+    panel.desk.session_changed.emit(None)
+    assert QApplication.focusWidget() is stage
+
+
+def test_who_ends_a_session_reads_of_no_signal(make_cockpit: MakeCockpit) -> None:
+    panel = make_cockpit(parts=None).window.findChild(PlayPanel)
+    assert panel is not None
+    desk, told = panel.desk, list[str]()
+    desk.told.connect(lambda sentence, _: told.append(sentence))
+    desk.session = LiveSession(desk._cockpit.bridge.paths.root, "01K9ZQ3V7X0000000000000000", desk)
+    desk._set_status("ending")
+    desk.session.close()
+    desk._closed(desk.session, "canceled: the session was ended from the cockpit; killed by signal 15 (SIGTERM)")
+    assert told == ["The session ended."]
+
+
+def test_a_replay_that_is_closed_gives_back_the_focus_and_the_panel(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    window = make_cockpit(parts=None).window
+    window.setMinimumSize(900, 560)
+    window.resize(1024, 600)
+    qtbot.waitUntil(lambda: window._arrangement.is_narrow)
+    replay = next(one for one in window.findChildren(ReplayScreen))
+    with qtbot.waitActive(window, timeout=HANG):
+        window.activateWindow()
+    window.show_part("runs")
+    before = QApplication.focusWidget()
+    replay._come_forward()
+    qtbot.waitUntil(lambda: not window.docks["run"].visibleRegion().isEmpty())
+    assert QApplication.focusWidget() is not before
+    replay.close()
+    assert QApplication.focusWidget() is before
+    qtbot.waitUntil(lambda: not window.docks["runs"].visibleRegion().isEmpty())
 
 
 SYNONYMS = {
@@ -287,6 +417,28 @@ def test_the_palette_finds_runs_by_name_and_id_and_goes_there(make_cockpit: Make
         assert item is not None and item.text() == "Go to › wobbly-ppo"
         qtbot.keyClick(palette.query, KEY.Key_Return)
         assert window.cockpit.selection.ids == [f"{42:026d}"] and not palette.isVisible()
+
+
+def test_the_palette_says_that_it_finds_nothing(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    palette = make_cockpit(parts=None).window.palette_popup
+    palette.open()
+    qtbot.keyClicks(palette.query, "xyzzyx")
+    item = palette.list.item(0)
+    assert item is not None and item.text() == "Nothing has these words"
+    qtbot.keyClick(palette.query, KEY.Key_Return)
+    assert palette.isVisible()
+
+
+def test_the_palette_finds_workers_and_opens_their_form(
+    open_whole: OpenWhole, qtbot: QtBot, daemon: DaemonProcess
+) -> None:
+    cockpit = open_whole(daemon)
+    dock, palette = train_dock(cockpit), cockpit.window.palette_popup
+    qtbot.waitUntil(lambda: "cleanrl" in dock.catalog.entries, timeout=HANG)
+    for worker in ("cleanrl", "toy"):
+        (found,) = (one for one in palette.findings(worker) if one.text.startswith("Train with"))
+        found.act()
+        assert dock.form is dock.forms[worker]
 
 
 def test_return_in_the_palette_never_does_the_second_best(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 from PyQt6.QtCore import QPoint, QRect, Qt
-from PyQt6.QtWidgets import QLabel, QWidget
+from PyQt6.QtWidgets import QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from gym_gui.tests.ui.conftest import MakeCockpit
+from gym_gui.tests.ui.whole_window import HANG
 from gym_gui.ui.onboarding import Hint, Tour, Welcome
+from gym_gui.ui.panels.stage_empty import EmptyStage
 from gym_gui.ui.parts import Part, Place
 from gym_gui.ui.workers.cleanrl.demo import DEMO, DEMO_RETURN, PARAMS
 
@@ -47,6 +49,27 @@ def test_the_tour_does_not_use_the_welcome_up(make_cockpit: MakeCockpit, qtbot: 
     steps.tour.start()
     qtbot.mouseClick(steps.tour.close_button, Qt.MouseButton.LeftButton)
     assert not steps.welcome.isVisible()
+
+
+def test_the_welcome_covers_no_half_of_a_word(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    cockpit = make_cockpit(parts=None)
+    window, steps = cockpit.window, cockpit.first_steps
+    empty = window.findChild(EmptyStage)
+    assert steps is not None and empty is not None
+    window.setMinimumSize(900, 560)  # the screen of tests is smaller
+    steps.welcome.offer()
+
+    def covered() -> bool:
+        here = QRect(empty.content.mapTo(window, QPoint(0, 0)), empty.content.size())
+        return here.intersects(steps.welcome.geometry())
+
+    for size in ((1024, 600), (1280, 1000), (900, 560)):
+        window.resize(*size)
+        qtbot.waitUntil(lambda: (window.width() < 1200) is window._arrangement.is_narrow)
+        small = size[1] < 700
+        qtbot.waitUntil(lambda small=small: empty.content.isHidden() is small and covered() is small)
+    steps.welcome.put_away()
+    assert not empty.content.isHidden()
 
 
 def test_every_hint_frames_what_it_explains_and_stays_inside_the_window(
@@ -116,6 +139,16 @@ def test_the_welcome_makes_room_for_a_run_that_somebody_looks_at(make_cockpit: M
     assert steps.welcome.isVisible()
     cockpit.window.cockpit.selection.select(["01K9ZQ3V7X0000000000000000"])
     assert not steps.welcome.isVisible()
+
+
+def test_the_demo_leaves_the_keyboard_with_the_runs(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    cockpit = make_cockpit(parts=None)
+    assert cockpit.first_steps is not None
+    with qtbot.waitActive(cockpit.window, timeout=HANG):
+        cockpit.window.activateWindow()
+    cockpit.first_steps.welcome.offer()
+    cockpit.first_steps.welcome.demo.click()
+    assert cockpit.window.docks["runs"].isAncestorOf(QApplication.focusWidget())
 
 
 def test_a_card_stays_in_front_while_the_window_gets_narrow(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:

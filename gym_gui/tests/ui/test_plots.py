@@ -581,3 +581,19 @@ def test_a_frame_of_another_shape_is_refused(qtbot: QtBot) -> None:
     qtbot.addWidget(view)
     with pytest.raises(ValueError, match="height x width x 3"):
         view.show_frame(np.zeros((4, 4), np.uint8))
+
+
+def test_axes_have_no_numbers_while_there_is_nothing_to_see(themes: Themes, qtbot: QtBot) -> None:
+    """Those of the run that was looked at before would be taken for this one's."""
+    plot = CurvePlot(RETURN, themes)
+    qtbot.addWidget(plot)
+    axes = [plot.getPlotItem().getAxis(side) for side in ("bottom", "left")]
+    assert [axis.opacity() for axis in axes] == [0.0, 0.0]
+    for curves, seen in (
+        ([], 0.0),
+        ([curve(filled(np.arange(5.0)))], 1.0),
+        ([curve(RunMetrics("new"), key="new")], 0.0),
+    ):
+        plot.set_curves(curves)
+        plot.refresh(unseen=True)
+        assert [axis.opacity() for axis in axes] == [seen, seen]

@@ -8,6 +8,7 @@ from PyQt6.QtCore import Qt
 from PyQt6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
+from gym_gui.services.run_diff import compared
 from gym_gui.tests.support.daemon_process import DaemonProcess
 from gym_gui.tests.ui.conftest import MakeCockpit
 from gym_gui.tests.ui.test_run_rows import made
@@ -17,6 +18,7 @@ from gym_gui.ui.panels.run_differences import RunDifferences
 from gym_gui.ui.panels.stage import Stage
 from gym_gui.ui.parts import Part, Place
 from gym_gui.ui.widgets.run_filters import RunFilters
+from gym_gui.ui.widgets.value_chips import FILLED, OUTLINED, chip_of
 
 HANG = 60_000
 STAGE = [Part("stage", "Stage", Place.STAGE, Stage)]
@@ -95,7 +97,7 @@ def shown(differences: RunDifferences) -> dict[str, list[str]]:
         for number in range(head.childCount()):
             item = head.child(number)
             assert item is not None
-            found[item.text(0)] = [item.text(column) for column in range(1, differences.list.columnCount())]
+            found[item.text(0)] = [item.text(column) for column in range(2, 2 + len(differences._runs))]
     return found
 
 
@@ -120,15 +122,15 @@ def test_what_differs_between_selected_runs_is_shown_and_copied(
     qtbot.waitUntil(lambda: shown(differences).get("seed") == ["1", "2"], timeout=HANG)
     assert differences.isVisible() and not stage.compared.plot.isVisible()
     header = differences.list.headerItem()
-    assert header is not None and [header.text(1), header.text(2)] == ["run 1", "run 2"]
+    assert header is not None and [header.text(column) for column in (2, 3, 4)] == ["A · run 1", "B · run 2", "B − A"]
     assert shown(differences)["steps"] == ["10", "20"] and "host" not in shown(differences)
-    differences.everything.setChecked(True)
+    differences.only.setChecked(False)
     assert len(set(shown(differences)["host"])) == 1
-    differences.everything.setChecked(False)
+    differences.only.setChecked(True)
     differences.list.setFocus()
     qtbot.keyClick(differences.list, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     clipboard = QGuiApplication.clipboard()
-    assert clipboard is not None and "settings\tseed\t1\t2\n" in clipboard.text()
+    assert clipboard is not None and "settings\tseed\t\t1\t2\n" in clipboard.text()
     head = differences.list.topLevelItem(0)
     assert head is not None
     line = head.child(0)
@@ -154,3 +156,45 @@ def test_differences_follow_what_is_selected(make_cockpit: MakeCockpit, qtbot: Q
     qtbot.waitUntil(lambda: shown(differences).get("learning_rate") == ["0.1", "0.01"], timeout=HANG)
     context.selection.select(ids)
     qtbot.waitUntil(lambda: shown(differences).get("seed") == ["1", "2", "3"], timeout=HANG)
+
+
+def test_lines_are_found_folded_and_marked_as_changed_or_default(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    cockpit = make_cockpit(None, STAGE)
+    context = cockpit.window.cockpit
+    stage = cockpit.window.findChild(Stage)
+    assert stage is not None
+    context.runs.take([labelled(1), labelled(2)])
+    context.selection.select([f"{number:026d}" for number in (1, 2)])
+    stage.compared.compare_settings()
+    differences = stage.compared.differences
+    manifests = [{"defaults": {"learning_rate": 0.1, "gamma": 0.9}, "resolved": {"gamma": 0.9}}] * 2
+    differences._take(compared(differences._runs, manifests))
+    heads = [differences.list.topLevelItem(place) for place in range(differences.list.topLevelItemCount())]
+    titles = {head.text(0): head.isExpanded() for head in heads if head is not None}
+    assert titles["Different settings · 2"] and not titles["As the script has them · 1"]
+    (rate,) = differences.list.findItems("learning_rate", Qt.MatchFlag.MatchExactly | Qt.MatchFlag.MatchRecursive)
+    assert [chip_of(rate, column) for column in (2, 3)] == [OUTLINED, FILLED]
+    assert [rate.text(column) for column in (1, 4)] == ["0.1", "× 0.1"]
+    qtbot.keyClicks(differences.search, "gam")
+    assert list(shown(differences)) == ["gamma"]
+    qtbot.keyClicks(differences.search, "x")
+    assert shown(differences) == {} and "Nothing here" in differences.note.text()
+
+
+def test_one_run_is_launched_with_the_settings_of_another(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    cockpit = make_cockpit(None, PARTS)
+    context = cockpit.window.cockpit
+    context.runs.take([labelled(1, env_id="A"), labelled(2), labelled(3, algo="dqn")])
+    ids = [f"{number:026d}" for number in range(1, 4)]
+    borrow, actions = context.commands.action("run-borrow"), panel_of(cockpit).actions_on_runs
+    context.selection.select(ids[:1])
+    assert not borrow.isEnabled() and "Select two runs." in borrow.toolTip()
+    context.selection.select([ids[0], ids[2]])
+    assert not borrow.isEnabled() and "different algorithms" in borrow.toolTip()
+    context.selection.select(ids[:2])
+    with qtbot.waitSignal(actions.duplicate_requested) as asked:
+        borrow.trigger()
+    settings = asked.args[0]["metadata"]["worker"]["config"]
+    assert (settings["seed"], settings["params"]["learning_rate"]) == (1, 0.01)
+    context.commands.action("run-swap").trigger()
+    assert context.selection.ids == [ids[1], ids[0]]

@@ -144,6 +144,7 @@ def test_every_column_sorts_and_what_has_no_value_comes_last(column: str, descen
             active_seconds=float(number),
             headline={"mean_return": number, "charts/SPS": number},
             reserved=pb.Resources(cpus=number),
+            tags=[f"t{number}"],
         )
         for number in (2, 1, 3)
     ]

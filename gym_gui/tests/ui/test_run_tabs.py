@@ -11,8 +11,12 @@ from pytestqt.qtbot import QtBot
 
 from gym_gui.services.trainer.client import TrainerClient
 from gym_gui.tests.ui.conftest import MakeCockpit
+from gym_gui.tests.ui.test_run_rows import made as made_run
 from gym_gui.ui.context import Cockpit
+from gym_gui.ui.panels.overview_tab import OverviewTab
 from gym_gui.ui.panels.run_tabs import RunTabs
+from gym_gui.ui.parts import Part, Place
+from gym_gui.ui.presenters.workers.tab_spec import TabSpec
 from mosaic_protocol.proto import trainer_pb2 as pb
 
 made: list[tuple[str, str]] = []
@@ -83,3 +87,20 @@ def test_a_run_that_was_deleted_leaves_the_hint(tabs: RunTabs) -> None:
     tabs._cockpit.selection.select(["A"])
     tabs._cockpit.runs.take([pb.Run(run_id="A", deleted=True)])
     assert tabs._pages.currentIndex() == 0 and closed == [("metrics", "A")]
+
+
+def test_the_palette_finds_a_setting_of_the_run_and_shows_it(make_cockpit: MakeCockpit) -> None:
+    def overview(run: pb.Run) -> list[TabSpec]:
+        return [TabSpec("overview", "Overview", OverviewTab, "analytics")]
+
+    app = make_cockpit(None, [Part("run", "Run", Place.RIGHT, lambda cockpit: RunTabs(cockpit, overview))])
+    context = app.window.cockpit
+    config = {"metadata": {"worker": {"config": {"params": {"learning_rate": 0.5}}}}}
+    context.runs.take([made_run(1, config=config)])
+    context.selection.select([f"{1:026d}"])
+    (found,) = [one for one in app.window.palette_popup.findings("learning") if one.text.startswith("Setting")]
+    assert found.text == "Setting › learning_rate = 0.5" and found.aside == "run-1"
+    found.act()
+    tabs = app.window.docks["run"].widget()
+    assert isinstance(tabs, RunTabs) and isinstance(tabs.front, OverviewTab)
+    assert tabs.front.search.text() == "learning_rate"

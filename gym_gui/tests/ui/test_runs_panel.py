@@ -436,7 +436,8 @@ def test_the_first_agent_is_offered_once_somebody_answers(
 def test_the_context_menu_has_every_action(make_cockpit: MakeCockpit) -> None:
     panel = filled(make_cockpit(parts=PARTS))
     menu = panel.run_menu()
-    assert sum(not action.isSeparator() for action in menu.actions()) == len(ACTIONS)
+    of_the_list = 3  # pin, hide, colour
+    assert sum(not action.isSeparator() for action in menu.actions()) == len(ACTIONS) + of_the_list
     menu.deleteLater()
     columns = panel.list.columns.menu()
     assert sum(action.isCheckable() for action in columns.actions()) == len(COLUMNS)

@@ -5,13 +5,17 @@ from __future__ import annotations
 from itertools import combinations
 
 from PyQt6.QtCore import QPoint, QRect, Qt
+from PyQt6.QtGui import QFont, QFontMetrics
 from PyQt6.QtWidgets import QDockWidget, QWidget
 from pytestqt.qtbot import QtBot
 
 from gym_gui.tests.ui.conftest import MakeCockpit
 from gym_gui.ui.dock_arrangement import ROOMY_WIDTH
 from gym_gui.ui.main_window import MainWindow
+from gym_gui.ui.models.run_rows import COLUMN_NUMBERS, COLUMNS
+from gym_gui.ui.panels.runs_panel import RunsPanel
 from gym_gui.ui.panels.stage import Stage
+from gym_gui.ui.widgets.hinted_line import HintedLine
 from gym_gui.ui.widgets.snackbar import Notice
 from mosaic_protocol.proto import trainer_pb2 as pb
 
@@ -112,6 +116,27 @@ def test_a_notice_covers_no_row_and_no_button(make_cockpit: MakeCockpit, qtbot: 
         require_order(window)
 
 
+def test_a_question_about_runs_moves_nothing_around_it(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    window = opened(make_cockpit, qtbot)
+    runs = window.findChild(RunsPanel)
+    assert runs is not None
+    names = [LONG_NAME, "ended"]
+    for size in SIZES:
+        resize(window, qtbot, size)
+        bring(window, qtbot, "runs")
+        before = {name: place(window, widget) for name, widget in seen(window).items()}
+        runs.cancel_panel.ask_for(["1", "2"], names)
+        settle(window, qtbot)
+        assert {name: place(window, widget) for name, widget in seen(window).items()} == before, size
+        runs.cancel_panel.close_panel()
+        runs.pages.setCurrentWidget(runs.trash)
+        runs.trash.ask_bar.ask("Delete 2 runs for good?", names, ("Delete", "Keep"), "", lambda: None)
+        settle(window, qtbot)
+        assert {name: place(window, widget) for name, widget in seen(window).items()} == before, size
+        runs.trash.ask_bar.close_panel()
+        runs.pages.setCurrentIndex(0)
+
+
 def test_a_window_made_small_and_large_again_is_as_it_was(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
     window = opened(make_cockpit, qtbot, (1600, 900))
     bring(window, qtbot, "capacity")
@@ -179,3 +204,34 @@ def test_the_stage_scrolls_for_the_page_in_front_alone(make_cockpit: MakeCockpit
     qtbot.waitUntil(lambda: stage.pages.height() > before)
     window.cockpit.selection.select([])
     qtbot.waitUntil(lambda: stage.pages.height() == before)
+
+
+def test_a_hint_is_cut_nowhere_that_a_shorter_one_fits(qtbot: QtBot) -> None:
+    hints = ["Filter by words, or algo=ppo lr<1e-3 tag=paper", "Filter by words", "Filter"]
+    line = HintedLine(hints)
+    qtbot.addWidget(line)
+    line.show()
+    shown = []
+    for width in (600, 180, 90):
+        line.resize(width, 30)
+        shown.append(line.placeholderText())
+        assert line.fontMetrics().horizontalAdvance(line.placeholderText()) < width
+    assert shown == hints
+
+
+def test_the_usual_names_of_runs_and_of_columns_are_not_cut(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    window = make_cockpit(parts=None).window
+    runs = window.findChild(RunsPanel)
+    assert runs is not None
+    header = runs.list.columns.header
+    measure = runs.list.fontMetrics().horizontalAdvance
+    assert measure("ppo-cartpole-v1-s1") + 16 <= header.sectionSize(COLUMN_NUMBERS["name"])
+    for number in range(header.count()):
+        title = runs.table.title(COLUMNS[number].name)
+        wanted = header.fontMetrics().horizontalAdvance(title) + 16
+        assert header.isSectionHidden(number) or wanted <= header.sectionSize(number), title
+    bold = QFont(runs.list.font())
+    bold.setWeight(QFont.Weight.DemiBold)
+    assert header.fontMetrics().horizontalAdvance("ppo-cartpole") == QFontMetrics(bold).horizontalAdvance(
+        "ppo-cartpole"
+    )

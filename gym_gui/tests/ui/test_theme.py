@@ -6,7 +6,7 @@ import re
 
 import pytest
 from PyQt6.QtGui import QColor, QImage, QPainter, QPalette
-from PyQt6.QtWidgets import QApplication, QLineEdit
+from PyQt6.QtWidgets import QApplication, QLineEdit, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from gym_gui.ui.theme import _SHEET, DARK, LIGHT, PILL_TINT, Theme, Themes, blended
@@ -109,3 +109,23 @@ def test_a_list_that_has_the_room_it_asks_for_cuts_no_word(qapp: QApplication, w
     for word in words:
         combo.setCurrentText(word)
         assert combo.shown_text() == word
+
+
+@pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
+def test_a_dangerous_button_that_cannot_be_used_is_grey(qapp: QApplication, qtbot: QtBot, theme: Theme) -> None:
+    themes = Themes(qapp, theme.name)
+    ground = QWidget()  # a button that cannot be used is transparent, and a picture of it alone is undefined
+    ground.resize(200, 60)
+    qtbot.addWidget(ground)
+
+    def drawn(kind: str, *, usable: bool) -> QImage:
+        button = QPushButton("Delete for good…", ground)
+        button.setProperty("kind", kind)
+        button.setEnabled(usable)
+        picture = ground.grab().toImage()
+        button.setParent(None)
+        return picture
+
+    assert drawn("danger", usable=True) != drawn("", usable=True)
+    assert drawn("danger", usable=False) == drawn("", usable=False)
+    themes.deleteLater()

@@ -103,6 +103,7 @@ def test_training_widgets_stay_away_until_a_person_asks_for_them(
     assert dock.empty.button.hasFocus()
     ask(dock)
     assert dock.form is not None and dock.form.isVisible()
+    assert ask is not press_set_up or dock.form.area.isAncestorOf(dock.focusWidget()), "the keyboard goes along"
     dock._cockpit.preferences.save()
     assert reopened(daemon).form is not None, "it is remembered"
 

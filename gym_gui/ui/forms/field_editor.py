@@ -18,6 +18,7 @@ from PyQt6.QtWidgets import (
     QWidget,
 )
 
+from gym_gui.services.sweeps.entries import suggested
 from gym_gui.ui.forms.field_spec import Entry, FieldError, FieldSpec
 from gym_gui.ui.icons import icon
 from gym_gui.ui.styling import let_shrink, set_style_property
@@ -58,6 +59,10 @@ class FieldEditor(QWidget):
         self.error.setProperty("role", "error")
         self.error.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.error.hide()
+        self.range_button: QToolButton | None = None
+        """Beside the editor while a form searches settings; :meth:`offer_range` makes it."""
+        self.range_line: QLineEdit | None = None
+        self._range_told = ""
         self._lay_out()
         self._describe()
         themes.changed.connect(self._dress)
@@ -99,6 +104,86 @@ class FieldEditor(QWidget):
         except FieldError as error:
             return str(error)
         return ""
+
+    # ---- ranges --------------------------------------------------------------------------------------------------
+
+    @property
+    def has_range(self) -> bool:
+        """Whether several values are to be tried instead of the one."""
+        return self.range_button is not None and self.range_button.isChecked()
+
+    @property
+    def range_entry(self) -> str:
+        return self.range_line.text() if self.range_line is not None else ""
+
+    def offer_range(self, offered: bool) -> None:
+        """Show a button that puts a range in the place of the value, or take it away with what it showed."""
+        if offered and self.range_button is None:
+            self._make_range()
+        if self.range_button is None or self.range_line is None:
+            return
+        self.range_button.setVisible(offered)
+        shown = offered and self.has_range
+        self.range_line.setVisible(shown)
+        self.editor.setVisible(not shown)
+        keep = self.reset_button.sizePolicy()
+        keep.setRetainSizeWhenHidden(not shown)  # a range is longer than a value, and takes its room
+        self.reset_button.setSizePolicy(keep)
+        self._refresh()
+
+    def put_range(self, entry: str) -> None:
+        """Take a range, or with "" none."""
+        if not entry and self.range_button is None:
+            return
+        hidden = self.range_button is None
+        if hidden:
+            self._make_range()
+        assert self.range_button is not None and self.range_line is not None
+        self.range_line.setText(entry)
+        self.range_button.setChecked(bool(entry))
+        if hidden:
+            self.offer_range(False)
+
+    def tell_range(self, sentence: str) -> None:
+        """Say what is wrong with the range; "" takes it back."""
+        if sentence != self._range_told:
+            self._range_told = sentence
+            self._refresh()
+
+    def _make_range(self) -> None:
+        self.range_line, self.range_button = QLineEdit(), QToolButton()
+        self.range_line.setPlaceholderText(self.tr("1 to 10, or values"))
+        self.range_line.setAccessibleName(self.tr("Range of {field}").format(field=self.spec.title))
+        self.range_line.setToolTip(
+            self.tr("What to try: 1e-5 to 1e-2 log, 1 to 10 step 2, or values with commas between them")
+        )
+        self.range_line.setMinimumWidth(60)
+        self.range_button.setCheckable(True)
+        self.range_button.setAutoRaise(True)
+        self.range_button.setFixedSize(RESET_WIDTH, RESET_WIDTH)
+        self.range_button.setIcon(icon("search", self._themes.theme.colour("accent")))
+        self.range_button.setToolTip(self.tr("Search this setting: give it a range instead of one value"))
+        self.range_button.setAccessibleName(self.tr("Search {field}").format(field=self.spec.title))
+        grid = self.layout()
+        assert isinstance(grid, QGridLayout)
+        grid.addWidget(self.range_line, 0, 1, 1, 2)
+        grid.addWidget(self.range_button, 0, 3)
+        self.range_line.hide()
+        self.range_line.textChanged.connect(self._edited)
+        self.range_button.toggled.connect(self._range_toggled)
+
+    def _range_toggled(self, on: bool) -> None:
+        assert self.range_line is not None
+        if on and not self.range_line.text():
+            default = self.spec.default
+            self.range_line.setText(suggested(self.spec.kind, default, self.spec.meanings or self.spec.choices))
+            self.range_line.setCursorPosition(0)
+        had_focus = self.range_button is not None and self.range_button.hasFocus()
+        self.offer_range(True)
+        if on and had_focus:
+            self.range_line.setFocus()
+            self.range_line.selectAll()
+        self.changed.emit()
 
     # ---- looks ---------------------------------------------------------------------------------------------------
 
@@ -188,6 +273,8 @@ class FieldEditor(QWidget):
 
     def _dress(self, theme: Theme) -> None:
         self.reset_button.setIcon(icon("reset", theme.colour("accent")))
+        if self.range_button is not None:
+            self.range_button.setIcon(icon("search", theme.colour("accent")))
 
     def _edited(self, *_: object) -> None:
         self._told = ""
@@ -195,16 +282,20 @@ class FieldEditor(QWidget):
         self.changed.emit()
 
     def _refresh(self) -> None:
-        changed = self.is_changed
-        self.reset_button.setVisible(changed)
+        searched = self.has_range and self.range_line is not None and not self.range_line.isHidden()
+        changed = self.is_changed or searched
+        self.reset_button.setVisible(self.is_changed and not searched)
         mark = "font-weight: 600;" if changed else ""
         if self.label.styleSheet() != mark:
             self.label.setStyleSheet(mark)  # a font of its own would be lost with the next theme
         self.label.setEnabled(not self._why_not)
-        sentence = "" if self._why_not else (self.problem() or self._told)
+        own = self._range_told if searched else self.problem()
+        sentence = "" if self._why_not else (own or self._told)
         self.error.setText(f"{self.spec.title} {sentence}" if sentence and not self._told else sentence)
         self.error.setVisible(bool(sentence))
         set_style_property(self.editor, "invalid", bool(sentence))
+        if self.range_line is not None:
+            set_style_property(self.range_line, "invalid", bool(sentence))
 
 
 def _put_unit(line: QLineEdit, unit: str) -> None:

@@ -142,7 +142,7 @@ def read_count(text: str) -> int:
     if found and re.fullmatch(r"[+-]?[0-9][0-9_,]*", text):
         return int(text.replace("_", "").replace(",", ""))  # a float would round the long ones
     if not math.isfinite(number) or number != int(number):
-        raise FieldError("must be a whole number, such as 500000, 500k or 5e5")
+        raise FieldError("must be a whole number, such as 7, 500000 or 500k")
     return int(number)
 
 

@@ -20,10 +20,15 @@ class LaunchBar(QFrame):
     def __init__(self, themes: Themes, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._why_not = ""
+        self._action = self.tr("Launch")
         self.estimate = QLabel()
         self.estimate.setProperty("role", "muted")
         self.estimate.setWordWrap(True)
-        self.estimate.setToolTip(self.tr("From the speed of earlier runs of this algorithm here"))
+        self.caution = QLabel()
+        self.caution.setWordWrap(True)
+        self.caution.setProperty("role", "warning")
+        self.caution.setToolTip(self.tr("A hint: nothing keeps you from launching the run as it is"))
+        self.caution.hide()
         self.reason = QLabel()
         self.reason.setWordWrap(True)
         self.reason.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -44,10 +49,19 @@ class LaunchBar(QFrame):
         layout.setContentsMargins(12, 6, 12, 8)
         layout.setSpacing(4)
         layout.addWidget(self.estimate)
+        layout.addWidget(self.caution)
         layout.addWidget(self.reason)
         layout.addLayout(buttons)
         themes.changed.connect(self._dress)
         self._dress(themes.theme)
+
+    def set_action(self, title: str) -> None:
+        """What Launch does now, while nothing is under way."""
+        if title != self._action:
+            before, self._action = self._action, title
+            self.launch_button.setAccessibleName(title)
+            if self.launch_button.text() == before:
+                self.launch_button.setText(title)
 
     def set_reason(self, sentence: str, role: str = "warning") -> None:
         """Why nothing can be launched now; "" when it can."""
@@ -60,7 +74,7 @@ class LaunchBar(QFrame):
 
     def set_busy(self, doing: str) -> None:
         """What is under way, as the Launch button says it; "" when nothing is."""
-        self.launch_button.setText(doing or self.tr("Launch"))
+        self.launch_button.setText(doing or self._action)
         self.dry_run_button.set_usable(not doing)
 
     def say(self, sentence: str, role: str) -> None:
@@ -71,9 +85,13 @@ class LaunchBar(QFrame):
     def why_not(self) -> str:
         return self._why_not
 
-    def set_estimate(self, sentence: str) -> None:
-        self.estimate.setText(sentence)
-        self.estimate.setVisible(bool(sentence))
+    def set_estimate(self, sentence: str, basis: str = "", caution: str = "") -> None:
+        """What a run would take, what that rests on, and a warning where it is days."""
+        self.estimate.setToolTip(basis or self.tr("From the speed and the size of earlier runs of this script here"))
+        for label, text in ((self.estimate, sentence), (self.caution, caution)):
+            if label.text() != text:
+                label.setText(text)
+            label.setVisible(bool(text))
 
     def _dress(self, theme: Theme) -> None:
         self.launch_button.setIcon(icon("run", theme.colour("on_fill")))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
 from PyQt6.QtCore import QObject, pyqtSignal
 from PyQt6.QtWidgets import QApplication
 from ulid import ULID
@@ -19,6 +20,8 @@ from gym_gui.logging_config.log_constants import LOG_UI_MAINWINDOW_INVALID_CONFI
 from gym_gui.logging_config.structured import log_event
 from gym_gui.services.run_request import RunRequest
 from gym_gui.services.script_consent import ForeignScript, ScriptConsents, foreign_script
+from gym_gui.services.sweeps.model import Sweep, SweepSpec
+from gym_gui.services.trainer.client import TrainerClient
 from gym_gui.ui.forms.extras_panel import ExtrasPanel
 from gym_gui.ui.widgets.snackbar import Notice
 from gym_gui.validations.dry_run import DryRun
@@ -28,28 +31,36 @@ if TYPE_CHECKING:
     from gym_gui.ui.forms.train_form import TrainForm
 
 _logger = logging.getLogger(__name__)
+Essence = tuple[RunRequest, SweepSpec | None]
+"""What stands in a form, and the sweep that is made of it if one is."""
 
 
 @dataclass(frozen=True)
 class _Wish:
     """One wish to launch. Asked for again, because the answer was lost, it is the same run: it has the same id."""
 
-    essence: RunRequest
+    essence: Essence
     config: dict[str, Any]
     request_id: str
     name_is_default: bool
 
+    @property
+    def sweep(self) -> SweepSpec | None:
+        return self.essence[1]
+
 
 class RunLaunch(QObject):
-    """The launches and dry runs of one form, one at a time. ``accepted(str)`` brings a run's id."""
+    """The launches and dry runs of one form, one at a time. ``accepted(str)`` brings a run's id,
+    ``sweep_accepted(str)`` a sweep's."""
 
     accepted = pyqtSignal(str)
+    sweep_accepted = pyqtSignal(str)
 
     def __init__(self, form: TrainForm) -> None:
         super().__init__(form)
         self._form, self._cockpit = form, form.cockpit
         self._wish: _Wish | None = None
-        self._passed: RunRequest | None = None
+        self._passed: Essence | None = None
         """What the worker found nothing wrong with."""
         self._answer: Mapping[str, Any] = {}
         """What the worker said of it."""
@@ -73,10 +84,13 @@ class RunLaunch(QObject):
 
     def _wish_for_now(self) -> _Wish:
         """The wish that was not answered yet, if it is for the same; else a new one."""
-        essence = self._form.essence()
+        essence = self._essence()
         if self._wish is None or self._wish.essence != essence:
             self._wish = _Wish(essence, self._form.request().config(), str(ULID()), not self._form.has_own_name)
         return self._wish
+
+    def _essence(self) -> Essence:
+        return self._form.essence(), self._form.sweep_spec()
 
     def _install_extras(self, extras: ExtrasPanel, wish: _Wish) -> None:
         doing = self.tr("Installing {sets} before the run starts…").format(sets=", ".join(extras.missing()))
@@ -95,11 +109,12 @@ class RunLaunch(QObject):
             self._submit_with_consent(wish)
             return
         self._form.begin_work(self.tr("Checking…"), self.tr("Asking the worker whether it can run this…"))
-        self._check(wish.config, lambda found: self._checked_for(wish, found))
+        self._check(wish.config, wish.sweep, lambda found: self._checked_for(wish, found))
 
-    def _check(self, config: dict[str, Any], done: Callable[[DryRun], None]) -> None:
+    def _check(self, config: dict[str, Any], sweep: SweepSpec | None, done: Callable[[DryRun], None]) -> None:
         failed = lambda sentence: done(DryRun(False, sentence, asked=False))  # noqa: E731
-        self._cockpit.bridge.in_background(lambda: self._form.check(config), done, failed, owner=self._form)
+        check = lambda: self._form.check_all(config, sweep)  # noqa: E731
+        self._cockpit.bridge.in_background(check, done, failed, owner=self._form)
 
     def _checked_for(self, wish: _Wish, found: DryRun) -> None:
         if found.asked and not found.ok:
@@ -147,10 +162,32 @@ class RunLaunch(QObject):
         self._form.tell_outcome(self.tr("Nothing was started: the script was not allowed to run."), "muted")
 
     def _submit(self, wish: _Wish) -> None:
+        if wish.sweep is not None:
+            self._submit_sweep(wish, wish.sweep)
+            return
         self._form.begin_work(self.tr("Submitting…"), self.tr("Handing the run to the trainer daemon…"))
         more = {"name_is_default": wish.name_is_default}
         submit = lambda client: client.submit(self._form.place(wish.config), wish.request_id, **more).run  # noqa: E731
         self._cockpit.bridge.call(submit, self._accepted, self._refused, owner=self._form)
+
+    def _submit_sweep(self, wish: _Wish, sweep: SweepSpec) -> None:
+        self._form.begin_work(self.tr("Submitting…"), self.tr("Handing the sweep to the trainer daemon…"))
+        request = wish.essence[0]
+        name = request.run_name or _sweep_name(sweep)
+
+        def submit(client: TrainerClient) -> Sweep:
+            spec = replace(sweep, config=self._form.place(dict(sweep.config)))
+            return client.submit_sweep(name, spec, wish.request_id, name_is_default=wish.name_is_default)
+
+        self._cockpit.bridge.call(submit, self._sweep_accepted, self._refused, owner=self._form)
+
+    def _sweep_accepted(self, sweep: Sweep) -> None:
+        self._wish = None
+        self._form.end_work()
+        self._form.notes_panel.note(self.tr("the sweep {name} was accepted").format(name=sweep.name))
+        self._cockpit.notify(Notice(self.tr("The sweep {name} was accepted").format(name=sweep.name), "good"))
+        self._rests_until = time.monotonic() + QApplication.doubleClickInterval() / 1000
+        self.sweep_accepted.emit(sweep.sweep_id)
 
     def _accepted(self, run: pb.Run) -> None:
         self._wish = None
@@ -175,11 +212,11 @@ class RunLaunch(QObject):
 
     def dry_run(self) -> None:
         """Have the worker check what stands in the form; the answer goes to the dry-run results."""
-        essence = self._form.essence()
+        essence = self._essence()
         self._form.begin_work(self.tr("Dry run…"), self.tr("Dry run: asking the worker…"))
-        self._check(self._form.request().config(), lambda found: self._checked(essence, found))
+        self._check(self._form.request().config(), essence[1], lambda found: self._checked(essence, found))
 
-    def _checked(self, essence: RunRequest, found: DryRun) -> None:
+    def _checked(self, essence: Essence, found: DryRun) -> None:
         self._form.end_work()
         verdict = self.tr("dry run passed") if found.ok else self.tr("dry run refused")
         self._form.notes_panel.note(f"{verdict}: {found.text}")
@@ -189,3 +226,10 @@ class RunLaunch(QObject):
             self._form.show_notes()
         else:
             self._form.tell_refusal(found.text)
+
+
+def _sweep_name(sweep: SweepSpec) -> str:
+    """As ``mosaic sweep`` calls one that nobody named."""
+    settings = sweep.config["metadata"]["worker"]["config"]
+    source = str(settings.get("env_id") or settings.get("dataset") or "sweep").lower()
+    return f"{settings.get('algo') or sweep.config['metadata']['worker']['type']}-{source}".replace("/", "-")

@@ -101,6 +101,8 @@ class SchemaTrainForm(TrainForm):
     def _content(self) -> QWidget:
         tr = self.tr
         left = [self._section("run", tr("Run"), self.about, self.run, self.kept_note), *self.setting_sections()]
+        left.append(self._section("sweep", tr("Sweep"), self.sweep))
+        self.sections["sweep"].set_open(False)
         right = [
             *([self._section("start", tr("Start"), self.start)] if self.start is not None else []),
             *(
@@ -271,6 +273,9 @@ class SchemaTrainForm(TrainForm):
 
     def waiting(self) -> str:
         return "" if self._asked else self.tr("Reading what the worker takes…")
+
+    def searchable(self) -> list[FieldGroup]:
+        return self.setting_groups()
 
     def editor_of(self, field: str) -> FieldEditor | None:
         name = field_of(field)

@@ -10,19 +10,24 @@ from typing import Any
 from PyQt6.QtCore import QPoint, Qt, QTimer, pyqtSignal
 from PyQt6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
-from gym_gui.services.run_estimate import estimate
 from gym_gui.services.run_request import COPY, RunRequest, derived_name, fresh_name
 from gym_gui.services.session_controller import SessionController
 from gym_gui.services.start_point import placed
+from gym_gui.services.sweeps.model import SweepSpec
+from gym_gui.services.sweeps.wish import outermost
 from gym_gui.services.worker_queries import WorkerQueries
 from gym_gui.services.worker_tools import ToolError
 from gym_gui.ui.bridge import ConnectionState
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.forms.consent_panel import ConsentPanel
+from gym_gui.ui.forms.expected_run import ExpectedRun
 from gym_gui.ui.forms.extras_panel import ExtrasPanel
 from gym_gui.ui.forms.field_editor import FieldEditor
+from gym_gui.ui.forms.field_group import FieldGroup
 from gym_gui.ui.forms.launch_bar import LaunchBar
 from gym_gui.ui.forms.run_launch import RunLaunch
+from gym_gui.ui.forms.settings_of import mapping
+from gym_gui.ui.forms.sweep_panel import SweepPanel
 from gym_gui.ui.forms.text_panels import NotesPanel
 from gym_gui.ui.workers.catalog import WorkerEntry
 from gym_gui.validations.config_problems import config_problems, refusal_by_field, told
@@ -30,16 +35,19 @@ from gym_gui.validations.dry_run import DryRun
 from mosaic_protocol.proto import trainer_pb2 as pb
 
 ESTIMATE_MILLISECONDS = 1000
+_SWEEP = "sweep"
 
 
 class TrainForm(QWidget):
-    """A form for one worker. ``submitted(str)`` brings the id of a run that was accepted.
+    """A form for one worker. ``submitted(str)`` brings the id of a run that was accepted, ``sweep_submitted(str)`` that
+    of a sweep.
 
     A subclass makes the content, reads it (:meth:`request`), remembers it (:meth:`state`, :meth:`restore`) and calls
     :meth:`refresh` after every edit. Everything happens in the GUI's thread; what takes time goes through the bridge.
     """
 
     submitted = pyqtSignal(str)
+    sweep_submitted = pyqtSignal(str)
 
     def __init__(self, cockpit: Cockpit, entry: WorkerEntry, queries: WorkerQueries) -> None:
         super().__init__()
@@ -48,6 +56,9 @@ class TrainForm(QWidget):
         self.notes_panel = NotesPanel()
         self.extras = ExtrasPanel(cockpit, entry.type, queries) if entry.has_extras else None
         """The worker's optional sets, for the subclass to place; None where it has none."""
+        self.sweep = SweepPanel(cockpit.themes)
+        """Makes a sweep of the run, for the subclass to place."""
+        self.sweep.changed.connect(self.refresh)
         self.consent = ConsentPanel()
         self.consent.asking.connect(self._show_consent)
         self.gpus: int | None = None
@@ -66,8 +77,10 @@ class TrainForm(QWidget):
         layout.addWidget(self.consent)
         layout.addWidget(self.bar)
         self._busy = ""
+        self._expected = ExpectedRun(self, cockpit)
         self._launch = RunLaunch(self)
         self._launch.accepted.connect(self.submitted)
+        self._launch.sweep_accepted.connect(self.sweep_submitted)
         self._outcome: tuple[RunRequest, str, str] | None = None
         """What came of the last dry run or submission of a request; shown until another one stands in the form."""
         self._shown: RunRequest | None = None
@@ -112,6 +125,15 @@ class TrainForm(QWidget):
     def field_problems(self) -> dict[str, str]:
         """What is wrong, by field."""
         return {}
+
+    def searchable(self) -> list[FieldGroup]:
+        """The groups whose fields a sweep may search."""
+        return []
+
+    def script_words(self) -> list[str]:
+        """The words of a ``mosaic`` command that choose what trains."""
+        algo = self.request().settings.get("algo")
+        return [*([str(algo)] if algo else []), "--worker", self.entry.type]
 
     def editor_of(self, field: str) -> FieldEditor | None:
         """The editor under which a problem with a field is shown."""
@@ -188,6 +210,7 @@ class TrainForm(QWidget):
         self._quiet = True
         try:
             self.restore(state)
+            self.sweep.put(mapping(state.get(_SWEEP)))
         finally:
             self._quiet = False
         self.refresh()
@@ -208,11 +231,14 @@ class TrainForm(QWidget):
         """Remember, check and show what stands in the form."""
         if self._quiet:
             return
-        self.cockpit.preferences.put(self.memory_key, self.state())
+        self.sweep.attend(self.searchable())
+        self.cockpit.preferences.put(self.memory_key, {**self.state(), _SWEEP: self.sweep.state()})
         request = self.request()
         problems = self.problems(request)
         self.show_request(request, problems)
-        self._show_estimate()
+        self.sweep.show_request(self.script_words() if self.sweep.is_on else [], request, problems)
+        self.bar.set_action(self.tr("Start sweep") if self.sweep.is_on else self.tr("Launch"))
+        self._expected.show(request, self.steps_wanted(), again=False)
         self._shown = request
         self.bar.set_reason(self._why_not(problems), "muted" if self._busy else "warning")
         if self._outcome is not None and self._outcome[0] == request and not self.bar.why_not:
@@ -220,8 +246,26 @@ class TrainForm(QWidget):
 
     def problems(self, request: RunRequest) -> dict[str, str]:
         """Everything that is wrong, by field; a field's own complaint comes before the config's."""
-        found = self.field_problems()
+        searched = self.sweep.ranges()
+        found = {name: sentence for name, sentence in self.field_problems().items() if name not in searched}
+        found |= self.sweep.problems(request, self.steps_wanted() or 0)
         return found or config_problems(request.config())
+
+    def sweep_spec(self) -> SweepSpec | None:
+        """The sweep that stands in the form; None for a plain run."""
+        return self.sweep.spec(self.request(), self.steps_wanted() or 0)
+
+    def check_all(self, config: Mapping[str, Any], spec: SweepSpec | None) -> DryRun:
+        """:meth:`check` for a run, or for the outermost settings of a sweep; in a thread."""
+        if spec is None:
+            return self.check(config)
+        found = DryRun(False, "", asked=False)
+        for word, outer in outermost(spec):
+            found = self.check(outer)
+            if found.asked and not found.ok:
+                sentence = f"The {word} value of every searched setting makes no run: {found.text}"
+                return DryRun(False, sentence, asked=True, told=found.told)
+        return found
 
     def _why_not(self, problems: Mapping[str, str]) -> str:
         if self._busy:
@@ -263,18 +307,7 @@ class TrainForm(QWidget):
         if self.request() != self._shown:
             self.refresh()
         else:
-            self._show_estimate()
-
-    def _show_estimate(self) -> None:
-        request, steps = self.request(), self.steps_wanted()
-        algo = str(request.settings.get("algo") or "")
-        found = estimate(self.cockpit.runs, request.settings, steps, request.worker_type)
-        if found is not None:
-            self.bar.set_estimate(found.sentence())
-        else:
-            known = bool(steps and algo)
-            unknown = self.tr("No estimate yet: this {algo} script has not run here before").format(algo=algo)
-            self.bar.set_estimate(unknown if known else "")
+            self._expected.show(self.request(), self.steps_wanted(), again=True)
 
     def steps_wanted(self) -> int | None:
         steps = self.request().settings.get("total_timesteps")

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gym_gui.services.run_filter import EVERYTHING, RunFilter
-from gym_gui.ui.models.run_rows import BUCKETS, COLUMN_NUMBERS, COLUMNS, LIVE, RunRow
+from gym_gui.ui.models.extra_columns import SETTING, column_named, setting_of
+from gym_gui.ui.models.run_rows import BUCKETS, LIVE, RunRow
 from mosaic_protocol.proto import trainer_pb2 as pb
 
 Key = tuple[Any, ...]
@@ -20,7 +21,10 @@ GROUPINGS: dict[str, Callable[[RunRow], str]] = {
     "": lambda row: "",
     "algorithm": lambda row: str(row.run.algo),
     "environment": lambda row: str(row.run.env_id),
+    "tags": lambda row: ", ".join(row.run.tags),
+    "group": lambda row: str(row.run.group),
 }
+"""Besides them a setting groups runs, under the name of its column: ``setting:learning_rate``."""
 _HEADER, _MEMBER = 0, 1
 
 
@@ -62,24 +66,43 @@ class View:
     descending: bool = True
     grouping: str = ""
     collapsed: set[str] = field(default_factory=set)
+    pinned: frozenset[str] = frozenset()
+    """Runs that stand before all others of their group."""
+    hidden: frozenset[str] = frozenset()
 
     def shows(self, row: RunRow) -> bool:
-        if row.bucket not in self.buckets or not row.matches(self.words):
+        if row.bucket not in self.buckets or row.run_id in self.hidden:
             return False
-        return not self.wanted or row.fits(self.wanted)
+        if self.words and not row.matches(self.words):
+            return False
+        return not self.wanted.terms or row.fits(self.wanted)
 
     def group(self, row: RunRow) -> str:
-        return GROUPINGS[self.grouping](row)
+        own = GROUPINGS.get(self.grouping)
+        if own is not None:
+            return own(row)
+        value = setting_of(row, self.grouping.removeprefix(SETTING))
+        return "" if value is None else f"{self.grouping.removeprefix(SETTING)} = {value}"
 
     def key(self, row: RunRow) -> Key:
-        """Where a run stands. What has no value comes last both ways; among equals the newest run is first."""
-        value = COLUMNS[COLUMN_NUMBERS[self.sort]].key(row)
-        missing = value is None
-        if missing:
-            value = 0
-        elif self.descending:
-            value = _Backwards(value) if isinstance(value, str) else -value
-        return (self.group(row), _MEMBER, missing, value, -row.run.created_at, row.run_id)
+        return self.keys()(row, self.group(row))
+
+    def keys(self) -> Callable[[RunRow, str], Key]:
+        """Where a run of a group stands. What has no value comes last both ways, words after numbers; among equals the
+        newest run is first."""
+        column, descending, pinned = column_named(self.sort), self.descending, self.pinned
+
+        def key(row: RunRow, group: str) -> Key:
+            value: Any = column.key(row) if column is not None else None
+            missing, is_text = value is None, isinstance(value, str)
+            if missing:
+                value = 0
+            elif descending:
+                value = _Backwards(value) if is_text else -value
+            rank = (0 if row.run_id in pinned else 4) + 2 * missing + is_text
+            return (group, _MEMBER, rank, value, -row.run.created_at, row.run_id)
+
+        return key
 
 
 class RunOrder:
@@ -136,20 +159,24 @@ class RunOrder:
     def rebuild(self) -> None:
         """Build the list again, after the view changed."""
         self._group_of, self._shown = {}, {}
-        self.absorb(self.rows)
+        self._place_all(self.rows.values())
 
     def absorb(self, run_ids: Iterable[str]) -> None:
         """Build the list again after very many runs changed, without asking the others where they stand."""
-        view, self._live = self.view, None
-        for run_id in run_ids:
+        changed = list(run_ids)
+        for run_id in changed:
             self._group_of.pop(run_id, None)
             self._shown.pop(run_id, None)
-            row = self.rows.get(run_id)
-            if row is None or not view.shows(row):
-                continue
-            group = self._group_of[run_id] = view.group(row)
-            if group not in view.collapsed:
-                self._shown[run_id] = view.key(row)
+        self._place_all(row for row in map(self.rows.get, changed) if row is not None)
+
+    def _place_all(self, rows: Iterable[RunRow]) -> None:
+        view, self._live = self.view, None
+        shows, key, group = view.shows, view.keys(), view.group if view.grouping else _no_group
+        for row in rows:
+            if shows(row):
+                name = self._group_of[row.run_id] = group(row)
+                if name not in view.collapsed:
+                    self._shown[row.run_id] = key(row, name)
         self._groups = Counter(self._group_of.values())
         headers = self._groups if view.grouping else ()
         self._keys = sorted([*self._shown.values(), *map(self._header_key, headers)])
@@ -248,3 +275,7 @@ class RunOrder:
 
 def _nothing() -> None:
     """A touch changes no place."""
+
+
+def _no_group(row: RunRow) -> str:
+    return ""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
+from gym_gui.services.metric_spans import Spans
 from gym_gui.services.run_filter import RunFacts, RunFilter
 from gym_gui.services.run_labels import Scalar, config_of, flat_settings
 from gym_gui.services.run_pace import own_speed
@@ -43,6 +45,7 @@ _URGENCY = {
     "completed": 12,
 }
 _TRUSTED_SECONDS = 5.0
+NO_SPANS: Spans = MappingProxyType({})
 
 
 def bucket(run: pb.Run) -> str:
@@ -55,17 +58,20 @@ def bucket(run: pb.Run) -> str:
 class RunRow:
     """The newest word on one run and when it came, by the monotonic clock."""
 
-    __slots__ = ("_first_seen", "_haystack", "_settings", "bucket", "received", "run", "run_id", "word")
+    __slots__ = ("_first_seen", "_haystack", "_settings", "bucket", "received", "run", "run_id", "spans", "word")
 
     def __init__(self, run: pb.Run, now: float) -> None:
         self.run_id: str = run.run_id
         self._first_seen: tuple[int, float] | None = None
         self._haystack = ""
         self._settings: dict[str, Scalar] | None = None
+        self.spans: Spans = NO_SPANS
+        """Of the metrics that columns show, as far as they were read."""
         self.update(run, now)
 
     def update(self, run: pb.Run, now: float) -> None:
         self.run, self.received = run, now
+        self._haystack = ""  # a run may be renamed
         self.word = state_word(run)
         self.bucket = bucket(run)
         if self._first_seen is None and run.last_step and self.is_training:
@@ -214,9 +220,9 @@ def _folded(field: str) -> Callable[[RunRow], str | None]:
 # A narrow window shows the first five: which run, how far, how well, for how long still.
 COLUMNS = (
     Column("status", 102, lambda row, now: row.word, lambda row: _URGENCY.get(row.word, 99)),
-    Column("name", 118, _plain("name"), _folded("name")),
+    Column("name", 150, _plain("name"), _folded("name")),
     Column("steps", 126, lambda row, now: steps_text(row.run), lambda row: row.run.last_step, True, True),
-    Column("return", 98, _measured(MEAN_RETURN), _headline(MEAN_RETURN), True, True),
+    Column("return", 112, _measured(MEAN_RETURN), _headline(MEAN_RETURN), True, True),
     Column("eta", 74, _eta_text, lambda row: row.remaining(), right=True),
     Column("elapsed", 74, _elapsed_text, lambda row: row.run.active_seconds or None, True, True),
     Column("algorithm", 100, _plain("algo"), _folded("algo")),
@@ -230,6 +236,7 @@ COLUMNS = (
     Column(
         "reserved", 110, lambda row, now: resources_text(row.run.reserved), lambda row: row.run.reserved.cpus or None
     ),
+    Column("tags", 110, lambda row, now: ", ".join(row.run.tags), lambda row: ", ".join(row.run.tags).lower() or None),
 )
 COLUMN_NUMBERS = {column.name: number for number, column in enumerate(COLUMNS)}
 TICKING = tuple(sorted((COLUMN_NUMBERS["elapsed"], COLUMN_NUMBERS["eta"])))

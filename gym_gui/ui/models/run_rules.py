@@ -12,6 +12,7 @@ from mosaic_protocol.states import Desired, Outcome, RunState
 
 NOTHING_SELECTED = "Select a run first."
 _ONE_ONLY = "Select just one run."
+_TWO_ONLY = "Select two runs."
 
 
 LOOKING = "its checkpoints are being looked for"
@@ -87,8 +88,11 @@ _RULES: dict[str, Callable[[pb.Run, Known], str]] = {
     "join": _join,
     "replay": _imported,
     "folder": lambda run, known: _imported(run, known) if run.run_dir else "it has none",
+    "borrow": _imported,
+    "swap": lambda run, known: "",
 }
 _FOR_ONE = frozenset({"open", "join", "replay", "duplicate", "folder"})
+_FOR_TWO = frozenset({"borrow", "swap"})
 ACTIONS = tuple(_RULES)
 
 
@@ -97,7 +101,7 @@ _NOTHING_KNOWN = Known()
 
 def applicable(action: str, runs: Sequence[pb.Run], known: Known = _NOTHING_KNOWN) -> list[pb.Run]:
     """The runs among these to which it can be done."""
-    if action in _FOR_ONE and len(runs) != 1:
+    if _wrong_number(action, runs) or (action == "borrow" and _why_apart(*runs)):
         return []
     return [run for run in runs if not _RULES[action](run, known)]
 
@@ -106,9 +110,24 @@ def why_not(action: str, runs: Sequence[pb.Run], known: Known = _NOTHING_KNOWN) 
     """The sentence that says why it can be done to none of these; "" when it can."""
     if not runs:
         return NOTHING_SELECTED
-    if action in _FOR_ONE and len(runs) != 1:
-        return _ONE_ONLY
+    if wrong := _wrong_number(action, runs):
+        return wrong
+    if action == "borrow" and (apart := _why_apart(*runs)):
+        return f"Not for these two: {apart}."
     if applicable(action, runs, known):
         return ""
     reason = _RULES[action](runs[0], known)
     return f"Not for {runs[0].name}: {reason}." if len(runs) == 1 else f"For none of the {len(runs)} runs: {reason}."
+
+
+def _wrong_number(action: str, runs: Sequence[pb.Run]) -> str:
+    if action in _FOR_ONE and len(runs) != 1:
+        return _ONE_ONLY
+    return _TWO_ONLY if action in _FOR_TWO and len(runs) != 2 else ""
+
+
+def _why_apart(one: pb.Run, other: pb.Run) -> str:
+    """Why the settings of one run mean nothing to another; "" when they do."""
+    if one.worker_type != other.worker_type:
+        return "they are of different workers"
+    return "they train with different algorithms" if one.algo != other.algo else ""

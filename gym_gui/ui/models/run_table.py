@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from PyQt6.QtCore import QAbstractTableModel, QModelIndex, QObject, Qt, pyqtSignal
 
+from gym_gui.services.metric_spans import Spans
 from gym_gui.services.run_words import ordinal
+from gym_gui.ui.models.extra_columns import MetricColumn, column_named, title_of
 from gym_gui.ui.models.run_order import RunOrder, View
-from gym_gui.ui.models.run_rows import COLUMN_NUMBERS, COLUMNS, QUEUED, TICKING, RunRow
+from gym_gui.ui.models.run_rows import COLUMN_NUMBERS, COLUMNS, QUEUED, TICKING, Column, RunRow
 from gym_gui.ui.models.waiting_line import in_line, places
 from gym_gui.ui.run_book import RunBook
 from mosaic_protocol.headline import RECENT_EPISODES
@@ -45,6 +47,8 @@ class RunTable(QAbstractTableModel):
         self._places: dict[str, int] | None = None
         self._ages: dict[str, str] = {}
         """How old the runs in sight were said to be."""
+        self.columns: list[Column] = list(COLUMNS)
+        """The columns of every list, then those that somebody added."""
         self._titles = self._column_titles()
         self._helps = self._column_helps()
         self.order.take(book, time.monotonic())
@@ -58,7 +62,7 @@ class RunTable(QAbstractTableModel):
         return 0 if parent.isValid() else len(self.order)
 
     def columnCount(self, parent: QModelIndex = _NOWHERE) -> int:
-        return 0 if parent.isValid() else len(COLUMNS)
+        return 0 if parent.isValid() else len(self.columns)
 
     def flags(self, index: QModelIndex) -> Qt.ItemFlag:
         return _HEADER_FLAGS if self.row_at(index.row()) is None else _RUN_FLAGS
@@ -71,7 +75,7 @@ class RunTable(QAbstractTableModel):
             return self.cell(row, index.column()) if row else self._header_cell(index)
         if role == Qt.ItemDataRole.ToolTipRole and row is not None:
             return self._explanation(row)
-        if role == Qt.ItemDataRole.TextAlignmentRole and COLUMNS[index.column()].right:
+        if role == Qt.ItemDataRole.TextAlignmentRole and self.columns[index.column()].right:
             return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         return None
 
@@ -79,14 +83,14 @@ class RunTable(QAbstractTableModel):
         if orientation is not Qt.Orientation.Horizontal:
             return None
         if role == Qt.ItemDataRole.DisplayRole:
-            return self._titles[COLUMNS[section].name]
+            return self.title(self.columns[section].name)
         if role == Qt.ItemDataRole.ToolTipRole:
-            return self._helps[COLUMNS[section].name]
+            return self.help_of(self.columns[section].name)
         if role == Qt.ItemDataRole.TextAlignmentRole:
-            side = Qt.AlignmentFlag.AlignRight if COLUMNS[section].right else Qt.AlignmentFlag.AlignLeft
+            side = Qt.AlignmentFlag.AlignRight if self.columns[section].right else Qt.AlignmentFlag.AlignLeft
             return side | Qt.AlignmentFlag.AlignVCenter
         if role == Qt.ItemDataRole.InitialSortOrderRole:
-            descending = COLUMNS[section].largest_first
+            descending = self.columns[section].largest_first
             return Qt.SortOrder.DescendingOrder if descending else Qt.SortOrder.AscendingOrder
         return None
 
@@ -95,7 +99,7 @@ class RunTable(QAbstractTableModel):
             return self._book.label(row.run)
         if column == _QUEUE:
             return ordinal(self.place(row.run_id)) if row.bucket == QUEUED else ""
-        return COLUMNS[column].text(row, time.monotonic())
+        return self.columns[column].text(row, time.monotonic())
 
     def _header_cell(self, index: QModelIndex) -> str:
         return self.group_title(self.order.header(index.row()) or "") if index.column() == 0 else ""
@@ -152,8 +156,51 @@ class RunTable(QAbstractTableModel):
             self._rearrange(self.order.rebuild, chosen=True)
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
-        if 0 <= column < len(COLUMNS):
-            self.show(sort=COLUMNS[column].name, descending=order == Qt.SortOrder.DescendingOrder)
+        if 0 <= column < len(self.columns):
+            self.show(sort=self.columns[column].name, descending=order == Qt.SortOrder.DescendingOrder)
+
+    @property
+    def extras(self) -> list[str]:
+        """The names of the columns that were added."""
+        return [column.name for column in self.columns[len(COLUMNS) :]]
+
+    def add_column(self, name: str) -> bool:
+        """Add a column at the end; False for one that is there or that nobody knows."""
+        column = column_named(name)
+        if column is None or column in self.columns:
+            return False
+        place = len(self.columns)
+        self.beginInsertColumns(_NOWHERE, place, place)
+        self.columns.append(column)
+        self.endInsertColumns()
+        return True
+
+    def remove_column(self, name: str) -> bool:
+        """Take one away that was added; False for any other."""
+        if name not in self.extras:
+            return False
+        place = [column.name for column in self.columns].index(name)
+        if self.view.sort == name:
+            self.show(sort="created", descending=True)
+        self.beginRemoveColumns(_NOWHERE, place, place)
+        del self.columns[place]
+        self.endRemoveColumns()
+        return True
+
+    def number_of(self, name: str) -> int:
+        """Of a column that there is, -1 for any other."""
+        return next((number for number, column in enumerate(self.columns) if column.name == name), -1)
+
+    def take_spans(self, found: Mapping[str, Spans]) -> None:
+        """What was read of metrics; the runs stand where it puts them."""
+        known = [run_id for run_id in found if run_id in self.order.rows]
+        for run_id in known:
+            row = self.order.rows[run_id]
+            row.spans = {**row.spans, **found[run_id]}
+        if len(known) > _MOST_EDITS:
+            self._rearrange(lambda: self.order.absorb(known), chosen=False)
+        else:
+            self._edit(known)
 
     def fold(self, group: str, folded: bool | None = None) -> None:
         """Hide or show the runs of a group; without ``folded`` the other of the two."""
@@ -195,7 +242,7 @@ class RunTable(QAbstractTableModel):
         self.rearranged.emit(chosen)
 
     def _edit(self, run_ids: Sequence[str]) -> None:
-        last = len(COLUMNS) - 1
+        last = len(self.columns) - 1
         for edit in self.order.edits(run_ids):
             here = edit.position
             if edit.kind == "touch":
@@ -231,7 +278,17 @@ class RunTable(QAbstractTableModel):
     # ---- words ---------------------------------------------------------------------------------------------------
 
     def title(self, column: str) -> str:
-        return self._titles[column]
+        return self._titles.get(column) or title_of(column)
+
+    def help_of(self, column: str) -> str:
+        if column in self._helps:
+            return self._helps[column]
+        metric = MetricColumn.named(column)
+        if metric is None:
+            return self.tr("The setting {name}, where the run was given it").format(name=title_of(column))
+        lowest = self.tr("lowest") if metric.is_lowest else self.tr("highest")
+        kind = self.tr("newest") if metric.kind == "last" else lowest
+        return self.tr("The {kind} value of {tag}").format(kind=kind, tag=metric.tag)
 
     def _column_titles(self) -> dict[str, str]:
         return {
@@ -249,12 +306,13 @@ class RunTable(QAbstractTableModel):
             "created": self.tr("Created"),
             "worker": self.tr("Worker"),
             "reserved": self.tr("Reserved"),
+            "tags": self.tr("Tags"),
         }
 
     def _column_helps(self) -> dict[str, str]:
         return {
             "status": self.tr("Where the run is in its life"),
-            "name": self.tr("What it was called when it was launched"),
+            "name": self.tr("What people call it"),
             "algorithm": self.tr("What it trains with"),
             "environment": self.tr("What it trains on"),
             "seed": self.tr("The seed of its random numbers"),
@@ -267,4 +325,5 @@ class RunTable(QAbstractTableModel):
             "created": self.tr("When it was submitted"),
             "worker": self.tr("The worker that runs it"),
             "reserved": self.tr("What it holds of the machine"),
+            "tags": self.tr("Short texts to find it by"),
         }

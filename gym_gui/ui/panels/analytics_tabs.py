@@ -1,6 +1,6 @@
 """The tabs of a run that show what it left on disk. Each is made when it is first looked at.
 
-W&B, Optuna and Compare get their places here: a widget of their own, and a row in :class:`AnalyticsTabManager`.
+A further one is a widget of its own, and a row in :class:`AnalyticsTabManager`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from pathlib import Path
 from PyQt6.QtWidgets import QWidget
 
 from gym_gui.ui.context import Cockpit
+from gym_gui.ui.panels.optuna_tab import OptunaTab
 from gym_gui.ui.panels.tensorboard_tab import TensorBoardTab
+from gym_gui.ui.panels.wandb_tab import WandbTab
 
 
 @dataclass(frozen=True)
@@ -28,4 +30,8 @@ class AnalyticsTabManager:
     """Which analytics tabs a run has: one for each kind of artifact. Each reads from the manifest what there is."""
 
     def tabs(self) -> list[AnalyticsTab]:
-        return [AnalyticsTab("tensorboard", "TensorBoard", TensorBoardTab)]
+        return [
+            AnalyticsTab("tensorboard", "TensorBoard", TensorBoardTab),
+            AnalyticsTab("wandb", "W&&B", WandbTab),  # a single & would be a shortcut
+            AnalyticsTab("optuna", "Optuna", OptunaTab),
+        ]

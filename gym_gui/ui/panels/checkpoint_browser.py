@@ -12,7 +12,6 @@ from PyQt6.QtWidgets import (
     QGridLayout,
     QHBoxLayout,
     QLabel,
-    QLineEdit,
     QPushButton,
     QScrollArea,
     QVBoxLayout,
@@ -25,6 +24,7 @@ from gym_gui.ui.context import Cockpit
 from gym_gui.ui.panels.checkpoint_details import CheckpointDetails
 from gym_gui.ui.panels.import_panel import ImportPanel
 from gym_gui.ui.widgets.checkpoint_card import CARD_WIDTH, CheckpointCard
+from gym_gui.ui.widgets.hinted_line import HintedLine
 from mosaic_protocol.checkpoint_manifest import CheckpointError, read_manifest
 
 _MOST_CARDS = 300
@@ -58,8 +58,11 @@ class CheckpointBrowser(QWidget):
         self._chosen = ""
         self._shown_columns = 1
         self._seen_steps: dict[str, int] = {}
-        self.filter = QLineEdit(cockpit.preferences.get("checkpoints.filter", ""))
-        self.filter.setPlaceholderText(self.tr("Filter by environment, algorithm or run"))
+        hints = [self.tr("Filter by environment, algorithm or run"), self.tr("Filter by name"), self.tr("Filter")]
+        self.filter = HintedLine(hints, cockpit.preferences.get("checkpoints.filter", ""))
+        self.filter.setToolTip(
+            self.tr("Shows only checkpoints with all of these words in environment, algorithm or run")
+        )
         self.filter.setClearButtonEnabled(True)
         self.filter.setAccessibleName(self.tr("Filter checkpoints"))
         self.filter.textChanged.connect(self._filtered)

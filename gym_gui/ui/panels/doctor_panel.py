@@ -27,6 +27,7 @@ from gym_gui.ui.context import Cockpit
 from gym_gui.ui.icons import icon
 from gym_gui.ui.widgets.fix_runner import FixRunner
 from gym_gui.ui.widgets.snackbar import Notice
+from gym_gui.ui.widgets.steady_button import SteadyButton
 from mosaic_protocol.worker_manifest import discover
 
 _COLOURS = {"ok": "good", "warn": "warning", "fail": "bad"}
@@ -43,12 +44,14 @@ class DoctorPanel(QWidget):
         self._cockpit = cockpit
         self.checks: list[Check] = []
         self._asked = False
+        self._newest = 0
+        """How often it looked: one that began earlier may end later, and knows less."""
         self.runner = FixRunner(str(cockpit.bridge.paths.root), self)
         self.runner.said.connect(self._show_line)
         self.runner.finished.connect(self._fixed)
-        self._again = QPushButton(self.tr("Check again"))
+        self._again = SteadyButton(self.tr("Check again"))
         self._again.setToolTip(self.tr("Look at this machine once more; nothing is changed"))
-        self._again.clicked.connect(self.check)
+        self._again.clicked.connect(lambda: self.check() if self._again.usable else None)
         self._summary = QLabel()
         self._summary.setProperty("role", "muted")
         head = QHBoxLayout()
@@ -96,9 +99,13 @@ class DoctorPanel(QWidget):
     def check(self) -> None:
         """Look again, beside the GUI."""
         self._asked = True
-        self._again.setEnabled(False)
+        self._newest += 1
+        number = self._newest
+        self._again.set_usable(False)
         self._summary.setText(self.tr("checking…"))
-        self._cockpit.bridge.in_background(self._examine, self._take, self._failed, owner=self)
+        take = lambda checks: self._take(checks) if number == self._newest else None  # noqa: E731
+        failed = lambda sentence: self._failed(sentence) if number == self._newest else None  # noqa: E731
+        self._cockpit.bridge.in_background(self._examine, take, failed, owner=self)
 
     def close_panel(self) -> None:
         self.runner.stop()
@@ -111,11 +118,11 @@ class DoctorPanel(QWidget):
 
     def _take(self, checks: list[Check]) -> None:
         self.checks = checks
-        self._again.setEnabled(True)
+        self._again.set_usable(True)
         self._fill()
 
     def _failed(self, sentence: str) -> None:
-        self._again.setEnabled(True)
+        self._again.set_usable(True)
         self._summary.setText(sentence)
 
     def _fill(self) -> None:

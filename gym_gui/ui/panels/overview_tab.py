@@ -1,19 +1,31 @@
-"""The Overview tab: everything that is known of one run, with what was changed first, to be searched and copied."""
+"""The Overview tab: everything that is known of one run, with what was changed first, to be searched and copied; its
+name, tags and notes to be changed."""
 
 from __future__ import annotations
 
+import time
+
 from PyQt6.QtCore import Qt, QUrl
-from PyQt6.QtGui import QDesktopServices, QGuiApplication, QShowEvent
+from PyQt6.QtGui import QDesktopServices, QGuiApplication, QResizeEvent, QShowEvent
 from PyQt6.QtWidgets import QHBoxLayout, QHeaderView, QLineEdit, QPushButton, QTreeWidgetItem, QVBoxLayout, QWidget
 
+from gym_gui.services.run_load import load_of
 from gym_gui.services.run_overview import SECTIONS, Fact, SectionName, found_in, overview_of
+from gym_gui.services.run_words import is_over
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.widgets.copyable_tree import CopyableTree
+from gym_gui.ui.widgets.label_editor import LabelEditor
+from gym_gui.ui.widgets.load_card import LoadCard
 from gym_gui.ui.widgets.snackbar import Notice
+from gym_gui.ui.widgets.value_chips import FILLED, OUTLINED, ValueChips, set_chip
 
 _FOLDED: tuple[SectionName, ...] = ("defaults", "environment")
 """Sections of many lines that few look for."""
 _NAME_WIDTH = 150
+_LEAST_HEIGHT, _ROOMY_HEIGHT = 210, 420
+_LOAD_SECONDS = 5.0
+_FOR_GOOD = float("inf")
+_CHIPS: dict[SectionName, str] = {"changed": FILLED, "defaults": OUTLINED}
 _FACT = Qt.ItemDataRole.UserRole
 
 
@@ -38,6 +50,7 @@ class OverviewTab(QWidget):
         self.copy.clicked.connect(self._copy)
         self.list = CopyableTree(self._copy)
         self.list.setAccessibleName(self.tr("What is known of the run"))
+        self.list.setItemDelegate(ValueChips(cockpit.themes, self.list))
         self.list.setColumnCount(2)
         self.list.setHeaderHidden(True)
         self.list.itemActivated.connect(lambda item, _: self._go(item))
@@ -47,14 +60,25 @@ class OverviewTab(QWidget):
         assert header is not None
         header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
         header.resizeSection(0, _NAME_WIDTH)
+        self.labels = LabelEditor(cockpit, run_id)
+        self.load = LoadCard(cockpit.themes)
+        self.setMinimumHeight(_LEAST_HEIGHT)  # whatever the curves would like: they are hidden first
+        self._load_read_at = -_LOAD_SECONDS
         head = QHBoxLayout()
         head.addWidget(self.search, 1)
         head.addWidget(self.copy)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(10, 10, 10, 10)
+        layout.addWidget(self.labels)
+        layout.addWidget(self.load)
         layout.addLayout(head)
         layout.addWidget(self.list, 1)
         cockpit.runs.changed.connect(self._runs_changed)
+
+    def resizeEvent(self, event: QResizeEvent | None) -> None:
+        """Where it is low, the curves give way to the facts."""
+        super().resizeEvent(event)
+        self.load.allow(self.height() >= _ROOMY_HEIGHT)
 
     def close_tab(self) -> None:
         self._cockpit.runs.changed.disconnect(self._runs_changed)
@@ -68,6 +92,8 @@ class OverviewTab(QWidget):
     def _runs_changed(self, run_ids: list[str]) -> None:
         """News of the run itself, or of one that goes on from it."""
         runs = [self._cockpit.runs.get(run_id) for run_id in run_ids]
+        if self.run_id in run_ids:
+            self.labels.show_run()
         if self.run_id in run_ids or any(run is not None and run.parent == self.run_id for run in runs):
             self._read_if_seen()
 
@@ -79,8 +105,27 @@ class OverviewTab(QWidget):
         if self._is_reading:
             self._is_stale = True
             return
+        self._read_load(is_over(run))
         self._is_reading, self._is_stale, others = True, False, list(self._cockpit.runs)
-        self._cockpit.bridge.in_background(lambda: overview_of(run, others), self._take, self._failed, owner=self)
+        paths = self._cockpit.bridge.paths
+        self._cockpit.bridge.in_background(
+            lambda: overview_of(run, others, paths), self._take, self._failed, owner=self
+        )
+
+    def _read_load(self, over: bool) -> None:
+        """Every few seconds while it goes on; the last time after its end."""
+        now = time.monotonic()
+        if self._load_read_at == _FOR_GOOD or (not over and now - self._load_read_at < _LOAD_SECONDS):
+            return
+        self._load_read_at = _FOR_GOOD if over else now
+        run_id = self.run_id
+        self._cockpit.bridge.call(
+            lambda client: load_of(client, run_id), self.load.show_courses, self._load_failed, owner=self
+        )
+
+    def _load_failed(self, _: str) -> None:
+        """Of little weight: the next news try again."""
+        self._load_read_at = -_LOAD_SECONDS
 
     def _take(self, facts: list[Fact]) -> None:
         self._is_reading, self.facts = False, facts
@@ -110,6 +155,12 @@ class OverviewTab(QWidget):
             lines = [[fact.name, fact.text] for fact in members]
             for item, fact in zip(self.list.add_section(titles[section], lines), members, strict=True):
                 item.setData(0, _FACT, fact)
+                if fact.section in _CHIPS:
+                    set_chip(item, 1, _CHIPS[fact.section])
+                if fact.default:
+                    item.setToolTip(
+                        1, self.tr("{value}, by default {default}").format(value=fact.text, default=fact.default)
+                    )
             head = self.list.topLevelItem(self.list.topLevelItemCount() - 1)
             assert head is not None
             head.setData(0, _FACT, section)
@@ -122,10 +173,11 @@ class OverviewTab(QWidget):
         tr = self.tr
         return {
             "results": tr("Results"),
-            "changed": tr("Settings that were given"),
+            "changed": tr("Settings that were changed"),
             "defaults": tr("Settings as the script has them"),
             "run": tr("Run"),
             "lineage": tr("Lineage"),
+            "checkpoints": tr("Checkpoints"),
             "files": tr("Files"),
             "code": tr("Code"),
             "environment": tr("Environment and packages"),

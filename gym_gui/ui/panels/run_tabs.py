@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
 from PyQt6.QtCore import Qt, QTimer
 from PyQt6.QtWidgets import QDockWidget, QLabel, QStackedLayout, QTabWidget, QVBoxLayout, QWidget
 
+from gym_gui.services.run_labels import config_of, flat_settings
 from gym_gui.services.run_words import is_over
 from gym_gui.services.trainer.client import TrainerClient
+from gym_gui.ui.commands import Found
 from gym_gui.ui.context import Cockpit
 from mosaic_protocol.proto import trainer_pb2 as pb
 
@@ -58,7 +60,7 @@ class RunTabs(QWidget):
         self.tabs.setDocumentMode(True)
         self.tabs.setMovable(False)
         self.tabs.currentChanged.connect(self._look_at)
-        self._empty = QLabel(self.tr("Choose a run in the list below to see its metrics and artifacts."))
+        self._empty = QLabel(self.tr("Choose a run in Runs to see what is known of it."))
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._empty.setWordWrap(True)
         self._empty.setProperty("role", "muted")
@@ -72,12 +74,38 @@ class RunTabs(QWidget):
         self._pages.addWidget(page)
         cockpit.selection.changed.connect(lambda _: self._follow())
         cockpit.runs.changed.connect(self._runs_changed)
+        cockpit.commands.finders.append(self.found_settings)
 
     def show_tab(self, name: str) -> None:
         """Bring a tab to the front by its name; one that the run has not is left alone."""
         for number, spec in enumerate(self._specs):
             if spec.name == name:
                 self.tabs.setCurrentIndex(number)
+
+    @property
+    def front(self) -> QWidget | None:
+        """What the tab in front shows."""
+        holder = self.tabs.currentWidget()
+        layout = holder.layout() if holder is not None else None
+        item = layout.itemAt(0) if layout is not None else None
+        return item.widget() if item is not None else None
+
+    def found_settings(self, query: str) -> Iterator[Found]:
+        """Settings of the run that is looked at, for the palette; each is shown among everything known of the run."""
+        run = self._cockpit.runs.get(self._run_id) if self._run_id is not None else None
+        words = query.lower().replace("_", " ").split()
+        for name, value in flat_settings(config_of(run.config_json)).items() if run is not None else ():
+            if all(word in name.replace("_", " ").lower() for word in words):
+                assert run is not None
+                title = self.tr("Setting › {name} = {value}").format(name=name, value=value)
+                yield Found(title, self._cockpit.runs.label(run), title, partial(self._show_setting, name))
+
+    def _show_setting(self, name: str) -> None:
+        self.show_tab("overview")
+        self.bring_forward()
+        search = getattr(self.front, "search", None)
+        if search is not None:
+            search.setText(name)
 
     def bring_forward(self) -> None:
         """Before the panels that share its place; the keyboard stays where it is."""

@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from PyQt6.QtCore import QEvent, QObject, QPoint, QSignalBlocker, Qt, pyqtSignal
-from PyQt6.QtWidgets import QHBoxLayout, QLabel, QMenu, QStackedWidget, QToolButton, QVBoxLayout, QWidget
+from PyQt6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QMenu, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
-from gym_gui.services.run_filter import FilterError, require_known_settings
+from gym_gui.services.charts.files import write
+from gym_gui.services.run_filter import FilterError, find_setting, require_known_settings
 from gym_gui.services.run_labels import Scalar
 from gym_gui.ui.bridge import ConnectionState
-from gym_gui.ui.commands import Command
+from gym_gui.ui.commands import Command, Found
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.icons import icon
+from gym_gui.ui.metric_spans_feed import MetricSpansFeed
+from gym_gui.ui.metrics_store import MetricsStore
+from gym_gui.ui.models.extra_columns import KINDS, METRIC, SETTING, MetricColumn
+from gym_gui.ui.models.run_csv import run_csv
 from gym_gui.ui.models.run_table import RunTable
 from gym_gui.ui.panels.trash_page import TrashPage
 from gym_gui.ui.run_actions import MENU_ORDER, RunActions
+from gym_gui.ui.run_mark_commands import RunMarkCommands
 from gym_gui.ui.theme import Theme
 from gym_gui.ui.widgets.action_buttons import ActionButtons
 from gym_gui.ui.widgets.ask_bar import AskBar
 from gym_gui.ui.widgets.banner import Banner
 from gym_gui.ui.widgets.cancel_panel import CancelPanel
+from gym_gui.ui.widgets.column_chooser import ColumnChooser
 from gym_gui.ui.widgets.empty_page import EmptyPage
 from gym_gui.ui.widgets.folding_bar import FoldingBar
+from gym_gui.ui.widgets.giving_stack import GivingStack
+from gym_gui.ui.widgets.run_columns import BUILT_IN
 from gym_gui.ui.widgets.run_filters import RunFilters, RunGrouping, columns_button
 from gym_gui.ui.widgets.run_list import RunList
+from gym_gui.ui.widgets.run_views import RunViews
+from gym_gui.ui.widgets.snackbar import Notice
+from mosaic_protocol.headline import HEADLINE_TAGS, MEAN_RETURN
 
 _BUTTONS = ("pause", "resume", "cancel", "duplicate", "delete")
 
@@ -47,6 +61,10 @@ class RunsPanel(QWidget):
         self.grouping = RunGrouping(cockpit)
         self.table.show(**self._chosen(), grouping=self.grouping.grouping)
         self.list = RunList(cockpit, self.table)
+        self.marks = RunMarkCommands(cockpit, self.table)
+        self.spans = MetricSpansFeed(cockpit.bridge, self.table)
+        self.views = RunViews(cockpit, self._view_state)
+        self.chooser = ColumnChooser(self)
         self.away_banner = Banner("warning")
         self.cancel_panel, self.delete_bar = CancelPanel(), AskBar()
         self.trash = TrashPage(cockpit, self.actions_on_runs)
@@ -68,7 +86,7 @@ class RunsPanel(QWidget):
     # ---- layout --------------------------------------------------------------------------------------------------
 
     def _lay_out(self) -> None:
-        self.stack = QStackedWidget()
+        self.stack = GivingStack()
         self.stack.addWidget(self.list)
         self.stack.addWidget(self.empty)
         self.bar = FoldingBar(self.filters, self._make_tools())
@@ -105,6 +123,7 @@ class RunsPanel(QWidget):
         self.columns = columns_button(self._cockpit, tools)
         self.columns.clicked.connect(self._show_columns)
         row.addWidget(self.columns)
+        row.addWidget(self.views)
         self.trash_button = QToolButton()
         self.trash_button.clicked.connect(self.show_trash)
         self._dress(self._cockpit.themes.theme)
@@ -130,6 +149,12 @@ class RunsPanel(QWidget):
         for changed in (self.table.counted, self.table.rearranged):
             changed.connect(self._show_counts)
             changed.connect(lambda *_: self.actions_on_runs.refresh())  # what is hidden may be another one now
+        self.list.columns.changed.connect(self._columns_changed)
+        self.list.columns.more_wanted.connect(self._show_columns)
+        self.chooser.toggled.connect(self.list.columns.show)
+        self.views.chosen.connect(self._use_view)
+        self._cockpit.bridge.connection_changed.connect(lambda _: self.spans.follow())
+        self._columns_changed()
         self.list.asked.connect(self._do)
         self.list.customContextMenuRequested.connect(self._show_menu)
         self.list.installEventFilter(self)
@@ -154,6 +179,13 @@ class RunsPanel(QWidget):
         self._cockpit.commands.add(find, self._focus_filter)
         clear = Command("clear-run-filters", tr("Show all runs"), menu, "", tr("Take every filter off the runs"))
         self._cockpit.commands.add(clear, self.filters.clear)
+        csv_text, also = tr("The runs and columns that are shown, for a spreadsheet"), "spreadsheet table excel save"
+        export = Command("export-runs", tr("Export the list of runs as CSV…"), "File", "", csv_text, also)
+        self._cockpit.commands.add(export, self.ask_export)
+        which, also = tr("Settings, metrics and facts as columns of the list"), "column setting metric add"
+        choose = Command("choose-columns", tr("Choose the columns"), menu, "Ctrl+Shift+K", which, also)
+        self._cockpit.commands.add(choose, self._show_columns)
+        self._cockpit.commands.finders.append(self.found_columns)
         deleted, also = tr("Deleted runs, to restore or to delete for good"), "deleted restore undo recycle bin removed"
         trash = Command("trash", tr("Show the trash"), menu, "Ctrl+Shift+T", deleted, also)
         self._cockpit.commands.add(trash, self.show_trash)
@@ -172,10 +204,11 @@ class RunsPanel(QWidget):
 
     def _unknown_setting(self) -> str:
         """Why an expression names something that no run has; "" while it does not."""
-        wanted, known = self.filters.wanted, dict[str, Scalar]()
-        if wanted.settings:
-            for row in self.table.order.rows.values():
-                known |= row.settings
+        wanted, rows, known = self.filters.wanted, self.table.order.rows.values(), dict[str, Scalar]()
+        if all(any(find_setting(row.settings, term.field) is not None for row in rows) for term in wanted.settings):
+            return ""
+        for row in rows:
+            known |= row.settings
         try:
             if known:
                 require_known_settings(wanted, known)
@@ -264,10 +297,93 @@ class RunsPanel(QWidget):
                 menu.addAction(self._cockpit.commands.action(RunActions.command(name)))
             else:
                 menu.addSeparator()
+        self.marks.add_to(menu)
         return menu
 
+    # ---- columns and views ---------------------------------------------------------------------------------------
+
     def _show_columns(self) -> None:
-        self.list.columns.menu().popup(self.columns.mapToGlobal(QPoint(0, self.columns.height())))
+        """Everything that can be a column: what every list has, settings of any run, metrics of those looked at."""
+        self._come_forward()
+        names = [*BUILT_IN, *(name for name in self._offered() if name not in BUILT_IN)]
+        kinds = {SETTING: self.tr("setting"), METRIC: self.tr("metric")}
+        columns = [
+            (name, self.table.title(name), next((kinds[kind] for kind in kinds if name.startswith(kind)), ""))
+            for name in names
+            if name != "name"
+        ]
+        self.chooser.offer(columns, self.list.columns.shown)
+        place = self.columns.mapToGlobal(QPoint(self.columns.width() - self.chooser.width(), 0))
+        self.chooser.move(place.x(), max(0, place.y() - self.chooser.height()))
+        self.chooser.show()
+        self.chooser.query.setFocus()
+
+    def found_columns(self, query: str) -> Iterator[Found]:
+        """Settings that could be a column, for the palette."""
+        words = query.lower().replace("_", " ").split()
+        shown = self.list.columns.shown
+        for name in self._settings():
+            column = f"{SETTING}{name}"
+            if column not in shown and all(word in name.replace("_", " ").lower() for word in words):
+                act = partial(self.list.columns.show, column, True)
+                help_text = self.tr("Show {setting} as a column of the list of runs").format(setting=name)
+                yield Found(self.tr("Column › {setting}").format(setting=name), self.tr("setting"), help_text, act)
+
+    def _settings(self) -> list[str]:
+        return sorted({name for row in self.table.order.rows.values() for name in row.settings})
+
+    def _offered(self) -> list[str]:
+        tags = {MEAN_RETURN, *HEADLINE_TAGS}
+        store = MetricsStore.of(self._cockpit.bridge)
+        for run_id in self._cockpit.selection.ids:
+            metrics = store.metrics(run_id)
+            tags |= set(metrics.series) if metrics is not None else set()
+        columns = [f"{SETTING}{name}" for name in self._settings()]
+        return columns + [MetricColumn(tag, kind).name for tag in sorted(tags) for kind in KINDS]
+
+    def _columns_changed(self) -> None:
+        self.grouping.offer_settings(self.table.extras)
+        self.spans.follow()
+
+    def _view_state(self) -> dict[str, Any]:
+        columns = self.list.columns
+        return {
+            "columns": columns.layout,
+            "sort": columns.sorting,
+            "filter": self.filters.state,
+            "grouping": self.grouping.grouping,
+        }
+
+    def _use_view(self, view: dict[str, Any]) -> None:
+        """What a view does not say, or says in a way that makes no sense, is as at first."""
+        parts = {name: view.get(name) for name in ("columns", "sort", "filter")}
+        known = {name: part if isinstance(part, dict) else {} for name, part in parts.items()}
+        self._leave_trash()
+        self.list.columns.apply(known["columns"], known["sort"])
+        self.filters.use(known["filter"])
+        self.grouping.choose(str(view.get("grouping", "")))
+
+    def ask_export(self) -> QFileDialog:
+        """Ask where to, and write what is shown."""
+        dialog = QFileDialog(self, self.tr("Export the list of runs"))
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setNameFilter("CSV (*.csv)")
+        dialog.setDefaultSuffix("csv")
+        dialog.selectFile("runs.csv")
+        dialog.fileSelected.connect(lambda chosen: self.export(Path(chosen)))
+        dialog.finished.connect(lambda _: dialog.deleteLater())
+        dialog.open()
+        return dialog
+
+    def export(self, file: Path) -> None:
+        text = run_csv(self.table, self.list.columns.shown)
+        said = self.tr("{count} runs saved to {file}").format(count=f"{text.count(chr(10)) - 1:,}", file=file)
+        self._cockpit.bridge.in_background(
+            lambda: write(file, text.encode()),
+            lambda _: self._cockpit.notify(Notice(said, "good")),
+            lambda why: self._cockpit.notify(Notice(self.tr("Not saved: {why}").format(why=why), "error")),
+            owner=self,
+        )
 
     def _act_on_empty(self) -> None:
         if len(self._cockpit.runs):

@@ -45,8 +45,8 @@ class Stage(QWidget):
     its worker, where it has one and the person does not prefer the headline.
 
     A live session takes the stage with :meth:`show_live` and gives it back with :meth:`end_live`: its widget stands in
-    front of everything else until then, whatever is selected. A replay stands over all of it from :meth:`show_over` to
-    :meth:`end_over`. A session that begins meanwhile takes its place: ``displaced()``.
+    front of everything else until then, whatever is selected. A replay or a sweep stands over all of it from
+    :meth:`show_over` to :meth:`end_over`. What comes in front of it meanwhile takes its place: ``displaced()``.
     """
 
     displaced = pyqtSignal()
@@ -182,16 +182,19 @@ class Stage(QWidget):
 
     def show_over(self, page: QWidget) -> None:
         """Put a page in front of everything, a session included. It stays its owner's, and is kept for another time."""
-        self._over = page
+        before, self._over = self._over, page
         self._fit_live()
         if self.pages.indexOf(page) < 0:
             self.pages.addWidget(page)
         self.pages.setCurrentWidget(page)
+        if before is not None and before is not page:
+            self.displaced.emit()
 
-    def end_over(self) -> None:
-        """Show what was behind; may be called when nothing is in front."""
-        self._over = None
-        self._follow()
+    def end_over(self, page: QWidget) -> None:
+        """Show what was behind a page; may be called when another one, or none, is in front."""
+        if self._over is page:
+            self._over = None
+            self._follow()
 
     def _runs_changed(self, run_ids: list[str]) -> None:
         if self.pages.currentWidget() is self.empty or set(run_ids) & set(self._cockpit.selection.ids):

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from PyQt6.QtCore import QSize, Qt
 from PyQt6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
+from gym_gui.services.compare.groups import MOST_RUNS as MOST_COMPARED
 from gym_gui.services.run_words import state_word
 from gym_gui.ui.commands import Command
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.metrics_store import MOST_RUNS
 from gym_gui.ui.panels.key_numbers import key_numbers
+from gym_gui.ui.panels.run_comparison import RunComparison
 from gym_gui.ui.panels.run_differences import RunDifferences
 from gym_gui.ui.panels.stage_runs import StageRuns
 from gym_gui.ui.widgets.action_buttons import ActionButtons
@@ -25,7 +27,7 @@ _NARROW, _FLAT = 600, 340
 _FIRST_TO_GO = ("length", "speed", "progress", "remaining")
 _NUMBERS = ("mean_return", "length", "speed", "progress", "remaining")
 _ACTIONS = ("run-pause", "run-resume", "run-cancel", "show-metrics")
-_COMPARE = "compare-settings"
+_COMPARE, _STATISTICS = "compare-settings", "compare-runs"
 _MOST_HEIGHT, _FLAT_HEIGHT = 190, 84
 
 
@@ -53,6 +55,9 @@ class ComparedRuns(StageRuns):
         self.differences = RunDifferences(cockpit)
         self.differences.hide()
         layout.addWidget(self.differences, 1)
+        self.comparison = RunComparison(cockpit)
+        self.comparison.hide()
+        layout.addWidget(self.comparison, 1)
         self.next_actions = ActionButtons(
             cockpit.commands,
             _ACTIONS,
@@ -70,6 +75,7 @@ class ComparedRuns(StageRuns):
             [
                 ("curves", self.tr("Curves"), self.tr("Returns and numbers of the selected runs")),
                 ("differences", self.tr("Differences"), self.tr("What differs: settings, code, environment, results")),
+                ("comparison", self.tr("Compare"), self.tr("Which is better, and how sure that is: IQM, intervals")),
             ]
         )
         self.views.chosen.connect(self._show_view)
@@ -82,25 +88,36 @@ class ComparedRuns(StageRuns):
     def _add_command(self) -> None:
         text = self.tr("Show what differs between the selected runs: settings, code, environment, results")
         also = "diff difference settings code packages"
-        command = Command(_COMPARE, self.tr("Compare settings"), "Run", "Ctrl+Shift+D", text, also)
+        command = Command(_COMPARE, self.tr("Compare settings"), "Run/Compare", "Ctrl+Shift+D", text, also)
         self._cockpit.commands.add(command, self.compare_settings)
+        text = self.tr("Which of the selected runs are better, and how sure that is: IQM, intervals, curves")
+        also = "statistics iqm interval bootstrap report better significant"
+        command = Command(_STATISTICS, self.tr("Compare runs"), "Run/Compare", "Ctrl+Shift+S", text, also)
+        self._cockpit.commands.add(command, self.compare_runs)
         self._offer_command()
         self._cockpit.selection.changed.connect(lambda _: self._offer_command())
 
     def _offer_command(self) -> None:
         several = len(self._cockpit.selection.ids) > 1
-        self._cockpit.commands.enable(_COMPARE, several, "" if several else self.tr("Select two runs or more."))
+        for name in (_COMPARE, _STATISTICS):
+            self._cockpit.commands.enable(name, several, "" if several else self.tr("Select two runs or more."))
 
     def compare_settings(self) -> None:
         """Show what differs, ready for the arrow keys."""
         self.views.choose("differences")
         self.differences.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
+    def compare_runs(self) -> None:
+        """Show which is better."""
+        self.views.choose("comparison")
+        self.comparison.grouping.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
     def _show_view(self, name: str) -> None:
-        as_text = name == "differences"
-        self.plot.setVisible(not as_text)
-        self._table.setVisible(not as_text)
-        self.differences.setVisible(as_text)
+        self.plot.setVisible(name == "curves")
+        self._table.setVisible(name == "curves")
+        self.differences.setVisible(name == "differences")
+        self.comparison.setVisible(name == "comparison")
+        self.next_actions.setVisible(name == "curves")  # the others need the height
 
     def fit(self, room: QSize) -> None:
         """Where there is little room, the numbers that say least give way; where it is low, the title does."""
@@ -109,6 +126,7 @@ class ComparedRuns(StageRuns):
         self.title.setVisible(not flat)
         self._most_height = _FLAT_HEIGHT if flat else _MOST_HEIGHT
         self.plot.make_flat(flat)
+        self.differences.note.setVisible(not flat)
         layout = self.layout()
         assert layout is not None
         layout.setContentsMargins(*((12, 6, 12, 6) if flat else (20, 16, 20, 14)))
@@ -138,6 +156,8 @@ class ComparedRuns(StageRuns):
         if others:
             self._make_lines()
         self.differences.show_runs([row.run for row in self.rows.values()])
+        every = [run for run in map(self._cockpit.runs.get, run_ids[:MOST_COMPARED]) if run is not None]
+        self.comparison.show_runs(every)
         if self.rows:
             self.tell()
 

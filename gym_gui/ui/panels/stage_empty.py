@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PyQt6.QtCore import QSize, Qt
+from PyQt6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt
 from PyQt6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
 from gym_gui.ui.context import Cockpit
@@ -32,10 +32,20 @@ class EmptyStage(QWidget):
         self.newest.setToolTip(self.tr("Select the run that was submitted last; nothing happens to it"))
         self.newest.clicked.connect(self._select_newest)
         self.next_actions = ActionButtons(cockpit.commands, _NEXT_STEPS)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(20, 8, 20, 8)
+        self._card: QWidget | None = None
+        self.content = QWidget()
+        self.content.installEventFilter(self)
+        keep = self.content.sizePolicy()
+        keep.setRetainSizeWhenHidden(True)
+        self.content.setSizePolicy(keep)
+        around = QVBoxLayout(self)
+        around.setContentsMargins(20, 8, 20, 8)
+        around.addStretch(2)
+        around.addWidget(self.content)
+        around.addStretch(3)
+        layout = QVBoxLayout(self.content)
+        layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(12)
-        layout.addStretch(2)
         for label in (self._picture, self.title, self.text):
             label.setAlignment(Qt.AlignmentFlag.AlignCenter)
             layout.addWidget(label)
@@ -43,7 +53,6 @@ class EmptyStage(QWidget):
         # One below the other: side by side they would take width from the docks.
         for widget in (self.newest, self.next_actions):
             layout.addWidget(widget, 0, Qt.AlignmentFlag.AlignHCenter)
-        layout.addStretch(3)
         self._dress(cockpit.themes.theme)
         cockpit.themes.changed.connect(self._dress)
         cockpit.bridge.connection_changed.connect(lambda _: self.tell())
@@ -52,6 +61,18 @@ class EmptyStage(QWidget):
     def fit(self, room: QSize) -> None:
         """Where it is low, the picture gives way to the buttons."""
         self._picture.setVisible(room.height() >= _LOW)
+
+    def make_way(self, card: QWidget) -> None:
+        """A card over it says the same; where both do not fit, half-covered words and buttons are worse than none."""
+        self._card = card
+        here = QRect(self.content.mapTo(self.window(), QPoint(0, 0)), self.content.size())
+        there = QRect(card.mapTo(card.window(), QPoint(0, 0)), card.size())
+        self.content.setVisible(card.isHidden() or not here.intersects(there))
+
+    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
+        if event is not None and event.type() in (QEvent.Type.Resize, QEvent.Type.Move) and self._card is not None:
+            self.make_way(self._card)
+        return super().eventFilter(watched, event)
 
     def tell(self) -> None:
         """Say what fits what there is now."""

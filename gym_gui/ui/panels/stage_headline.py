@@ -218,7 +218,8 @@ class RunHeadline(StageRuns):
             label.setText(getattr(numbers, name))
         self.progress.setRange(0, 100)
         self.progress.setValue(numbers.percent or 0)
-        self.steps.setText(numbers.steps if numbers.percent is None else f"{numbers.steps}   ({numbers.percent} %)")
+        alone = self.tr("{steps} steps").format(steps=numbers.steps)
+        self.steps.setText(alone if numbers.percent is None else f"{numbers.steps}   ({numbers.percent} %)")
         self.progress.setVisible(numbers.percent is not None)
         self.steps.setVisible(numbers.steps != "–")
 

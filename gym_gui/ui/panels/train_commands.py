@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gym_gui.ui.commands import Command
+from gym_gui.ui.commands import Command, Found
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.forms.train_form import TrainForm
 from gym_gui.ui.widgets.snackbar import Notice
+from gym_gui.ui.workers.catalog import WorkerEntry
 
 if TYPE_CHECKING:
     from gym_gui.ui.panels.train_dock import TrainDock
@@ -43,6 +44,20 @@ def add_train_commands(cockpit: Cockpit, dock: TrainDock) -> None:
     for name, title in (("train", tr("Train new")), ("use", tr("Use trained"))):
         tooltip = dock.what.buttons[name].toolTip()
         add(Command(f"do-{name}", title, "View/Mode", "", tooltip, _ALSO[name]), partial(dock.show_page, name))
+    cockpit.commands.finders.append(partial(_found_workers, dock))
+
+
+def _found_workers(dock: TrainDock, query: str) -> Iterator[Found]:
+    """Who can train, by name."""
+    for entry in dock.catalog.entries.values():
+        if all(word in entry.name.lower() for word in query.lower().split()):
+            title = dock.tr("Train with › {worker}").format(worker=entry.name)
+            yield Found(title, entry.reason, entry.summary, partial(_set_up, dock, entry))
+
+
+def _set_up(dock: TrainDock, entry: WorkerEntry) -> None:
+    dock.show_form(entry)
+    dock.setFocus()
 
 
 def _with_form(dock: TrainDock, act: Callable[[TrainForm], None]) -> None:

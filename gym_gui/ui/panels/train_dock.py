@@ -36,13 +36,14 @@ SERVICES_MILLISECONDS = 10_000
 
 
 class TrainDock(QWidget):
-    """``catalog_changed(Catalog)`` when the daemon has named its workers.
+    """``catalog_changed(Catalog)`` when the daemon has named its workers. ``sweep_submitted(str)``: the id of a sweep.
 
     Training widgets are not shown, and not made, until a person asks for them: by Agent mode, by *Train new*, by a
     worker, or by a command that is about a form. The widget for trained policies is another's: :meth:`set_use_trained`.
     """
 
     catalog_changed = pyqtSignal(object)
+    sweep_submitted = pyqtSignal(str)
 
     def __init__(self, cockpit: Cockpit, presenters: PresenterRegistry | None = None) -> None:
         super().__init__()
@@ -65,7 +66,7 @@ class TrainDock(QWidget):
         self.told.setProperty("role", "muted")
         self.told.setContentsMargins(12, 0, 12, 0)
         self.empty = EmptyPage()
-        self.empty.acted.connect(lambda: self.show_page("train"))
+        self.empty.acted.connect(self._set_up)
         self.trained: QWidget = EmptyPage(
             self.tr("No trained policies here"), self.tr("Train a new agent first; its checkpoints are listed here.")
         )
@@ -236,6 +237,11 @@ class TrainDock(QWidget):
         if what == "train":
             self._ask_for_form()
 
+    def _set_up(self) -> None:
+        """The button that was pressed goes; the keyboard is wanted in the form that comes."""
+        self.show_page("train")
+        self.setFocus()
+
     def _ask_for_form(self) -> None:
         """A person wants the training widgets; from now on they are there."""
         if not self._asked:
@@ -251,7 +257,7 @@ class TrainDock(QWidget):
             self.show_page("train")
             self._warn(self.tr("The worker {type} of that run is not installed").format(type=repr(worker_type)))
             return
-        self._show_form(entry).fill_quietly(config)
+        self.show_form(entry).fill_quietly(config)
 
     def set_checkpoint(self, path: str, kind: str, algo: str = "", env_id: str = "", worker: str = "") -> None:
         """Begin the next run from a checkpoint in the form of its worker; kind: ``warm_start`` or ``resume``.
@@ -266,13 +272,13 @@ class TrainDock(QWidget):
         elif not getattr(entry.capabilities, kind):
             self._warn(self.tr("{worker} cannot begin a run from a checkpoint this way").format(worker=entry.name))
         else:
-            self._show_form(entry).set_checkpoint(path, kind, algo, env_id)
+            self.show_form(entry).set_checkpoint(path, kind, algo, env_id)
 
     def begin_from(self, checkpoint: CheckpointEntry, kind: str) -> None:
         """The same for a checkpoint of the registry, with the worker, algorithm and environment that it fits."""
         self.set_checkpoint(str(checkpoint.path), kind, checkpoint.algo, checkpoint.env_id, checkpoint.worker)
 
-    def _show_form(self, entry: WorkerEntry) -> TrainForm:
+    def show_form(self, entry: WorkerEntry) -> TrainForm:
         """Bring a worker's form into sight. The worker comes first: it brings its own last page with it."""
         self.mode.choose("agent")
         self.workers.choose(entry.type)
@@ -292,6 +298,7 @@ class TrainDock(QWidget):
         """The form of a worker, made when it is first wanted."""
         if entry.type not in self.forms:
             form = self.presenters.make_form(self._cockpit, entry, self.queries)
+            form.sweep_submitted.connect(self.sweep_submitted)
             self.forms[entry.type] = form
             self.pages.addWidget(form)
         return self.forms[entry.type]
@@ -384,7 +391,7 @@ class TrainDock(QWidget):
         entry = self.catalog.entries.get(str(state.get("worker")))
         form_state = state.get("form")
         if entry is not None and isinstance(form_state, dict):
-            self._show_form(entry).put_state(form_state)
+            self.show_form(entry).put_state(form_state)
 
     def _use_state(self) -> dict[str, Any]:
         read = getattr(self.trained, "state", None)

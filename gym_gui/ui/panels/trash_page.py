@@ -13,19 +13,19 @@ from PyQt6.QtWidgets import (
     QHeaderView,
     QLabel,
     QPushButton,
-    QStackedWidget,
     QTreeWidget,
     QTreeWidgetItem,
     QVBoxLayout,
     QWidget,
 )
 
-from gym_gui.services.run_words import duration, short_id, state_word
+from gym_gui.services.run_words import short_id, state_word, time_in_trash
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.models.run_rows import steps_text
 from gym_gui.ui.run_actions import RunActions
 from gym_gui.ui.widgets.ask_bar import AskBar
 from gym_gui.ui.widgets.empty_page import EmptyPage
+from gym_gui.ui.widgets.giving_stack import GivingStack
 from mosaic_protocol.proto import trainer_pb2 as pb
 
 _RUN_ID = Qt.ItemDataRole.UserRole
@@ -86,7 +86,7 @@ class TrashPage(QWidget):
         asked = QVBoxLayout()
         asked.setContentsMargins(10, 0, 10, 4)
         asked.addWidget(self.ask_bar)
-        self.pages = QStackedWidget()
+        self.pages = GivingStack()
         self.pages.addWidget(self.list)
         self.pages.addWidget(self.empty)
         layout = QVBoxLayout(self)
@@ -164,6 +164,13 @@ class TrashPage(QWidget):
         self._ticker.stop()
         super().hideEvent(event)
 
+    def keyPressEvent(self, event: QKeyEvent | None) -> None:
+        """Escape leads back from the buttons too, and from an empty trash."""
+        if event is not None and event.key() == Qt.Key.Key_Escape:
+            self.left.emit()
+        else:
+            super().keyPressEvent(event)
+
     # ---- acting --------------------------------------------------------------------------------------------------
 
     def restore_selected(self) -> None:
@@ -227,9 +234,9 @@ class _DeletedRuns(QTreeWidget):
 
 
 def _until(run: pb.Run) -> str:
-    """``Tue 14:05 (in 23h 10m)``."""
-    when = time.strftime("%a %H:%M", time.localtime(run.restorable_until))
-    return f"{when} (in {duration(run.restorable_until - time.time())})"
+    """``Tue 24 Nov, 14:05 (6d 23h left)``: a week has two Tuesdays."""
+    when = time.strftime("%a %d %b, %H:%M", time.localtime(run.restorable_until))
+    return f"{when} ({time_in_trash(run)})"
 
 
 def _told_apart(runs: Sequence[pb.Run]) -> list[str]:

@@ -343,6 +343,8 @@ class PlayDesk(QObject):
         if session is not self.session:
             return
         self._awaited, self._never_seated, self._deploying = self.run_id, self._deploying, None
+        if self.status == "ending":  # by which signal is of no interest to the person who ended it
+            reason = self.tr("The session ended.")
         self._let_go(session)
         self.told.emit(reason, "muted")
         self._hear_last_word()

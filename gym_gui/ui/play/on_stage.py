@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PyQt6.QtCore import QObject
-from PyQt6.QtWidgets import QApplication, QLineEdit, QPlainTextEdit, QTextEdit
+from PyQt6.QtWidgets import QApplication, QLineEdit, QPlainTextEdit, QTextEdit, QWidget
 
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.panels.stage import Stage
@@ -27,15 +27,22 @@ class SessionOnStage(QObject):
     def _show(self, session: LiveSession | None) -> None:
         if session is None:
             self._waiting = None
+            live, focused = self._stage.live, QApplication.focusWidget()
+            held = live is not None and focused is not None and live.isAncestorOf(focused)
             self._stage.end_live()
+            if held:  # else the last keys of the game go to whatever Qt finds next
+                self._stage.setFocus()
             return
         shown = self._waiting = LiveStage(self._cockpit, session)
         SessionKeys(session, self._desk.hand_over, shown).install(shown)
         self._stage.show_live(shown)
+        self._give_keyboard()
 
     def _give_keyboard(self) -> None:
-        """A person who starts or joins a session wants to play. Somebody who types meanwhile is not interrupted."""
-        if self._desk.status == "live" and self._waiting is not None:
-            shown, self._waiting = self._waiting, None
-            if not isinstance(QApplication.focusWidget(), QLineEdit | QPlainTextEdit | QTextEdit):
-                shown.setFocus()
+        """A person who starts or joins a session wants to play: from then on the keyboard is with the stage, where a
+        key that is pressed too early changes nothing. Somebody who types meanwhile is not interrupted."""
+        shown: QWidget | None = self._stage if self._desk.status == "starting" else self._waiting
+        if self._desk.status == "live":
+            self._waiting = None
+        if shown is not None and not isinstance(QApplication.focusWidget(), QLineEdit | QPlainTextEdit | QTextEdit):
+            shown.setFocus()

@@ -26,6 +26,7 @@ from gym_gui.ui.play.seats_panel import SeatRow, SeatsPanel
 from gym_gui.ui.play.words import own_seat
 from gym_gui.ui.styling import set_style_property, tell
 from gym_gui.ui.widgets.banner import Banner
+from gym_gui.ui.widgets.steady_button import SteadyButton
 from gym_gui.ui.workers.catalog import WorkerEntry
 from mosaic_protocol.live.messages import Hello, Keys, Restart, State
 
@@ -58,8 +59,8 @@ class PlayPanel(QWidget):
         self.told.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.start = QPushButton()
         self.start.clicked.connect(self.start_session)
-        self.stop = QPushButton()
-        self.stop.clicked.connect(desk.end)
+        self.stop = SteadyButton()
+        self.stop.clicked.connect(lambda: desk.end() if self.stop.usable else None)
         self.discard = QPushButton(self.tr("Discard"))
         self.discard.setToolTip(self.tr("End the session and move it to the trash, from where it can be restored"))
         self.discard.clicked.connect(desk.discard)
@@ -346,6 +347,7 @@ class PlayPanel(QWidget):
         """Show what can be done now, and why not."""
         status, changed = self.desk.status, self._is_changed()
         tr, idle = self.tr, self.desk.status == "idle"
+        held = any(button.hasFocus() for button in (self.start, self.stop, self.discard))
         self.start.setVisible(idle or changed)
         self.start.setText(tr("Start session") if idle else tr("Restart with changes"))
         self.start.setToolTip(
@@ -357,8 +359,11 @@ class PlayPanel(QWidget):
         words = {"live": tr("End and keep"), "ending": tr("Ending…")}
         self.stop.setText(words.get(status, tr("Cancel")))
         self.stop.setToolTip(tr("End the session. Its steps are kept and can be replayed"))
-        self.stop.setEnabled(status != "ending")
+        self.stop.set_usable(status != "ending")
         self.discard.setVisible(status in ("live", "joining"))
+        if held and not any(button.hasFocus() for button in (self.start, self.stop, self.discard)):
+            # Qt would hand it to the choice of modes, which the arrow keys of a game then change.
+            (self.start if idle else self.stop).setFocus()
         count = len(self.seats.rows)
         self.seat_count.setText(counted(count, tr("seat")) if count else "")
         set_style_property(self.start, "kind", "primary")

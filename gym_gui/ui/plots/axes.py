@@ -60,12 +60,13 @@ class ProgressAxis(_Axis):
 
 
 class ValueAxis(_Axis):
-    """The y axis, of one width in all plots, so that their curves are aligned."""
+    """The y axis, of one width in all plots, so that their curves are aligned; or an x axis that shows values."""
 
-    def __init__(self) -> None:
-        super().__init__("left")
+    def __init__(self, side: str = "left") -> None:
+        super().__init__(side)
         _prepare(self)
-        self.setWidth(VALUE_AXIS_WIDTH)
+        if side == "left":
+            self.setWidth(VALUE_AXIS_WIDTH)
 
     def tickStrings(self, values: Sequence[float], scale: float, spacing: float) -> list[str]:
         if self.logMode:

@@ -81,6 +81,7 @@ class CurvePlot(pg.PlotWidget):  # type: ignore[misc]
         self._drawn: object = None
         self._is_zoomed = False
         self._prepare_view()
+        self._show_axes(False)
         self._cursor = pg.InfiniteLine(angle=90, movable=False)
         self._cursor.hide()
         self.addItem(self._cursor, ignoreBounds=True)
@@ -151,9 +152,15 @@ class CurvePlot(pg.PlotWidget):  # type: ignore[misc]
         for curve in self._curves:
             drawing = draw(curve, self.tag, *span, self._options, bins) if span else None
             self._items[curve.key].show(drawing)
+        self._show_axes(self.has_points)
         # Left to itself the view is fitted while it is painted, and everything painted once more for that.
         self.getViewBox().prepareForPaint()
         return True
+
+    def _show_axes(self, shown: bool) -> None:
+        """Without points their numbers are of what was there before, or of nothing."""
+        for axis in (self._progress, self._value):
+            axis.setOpacity(1.0 if shown else 0.0)
 
     @property
     def is_seen(self) -> bool:

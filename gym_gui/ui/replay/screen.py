@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PyQt6.QtCore import QObject, pyqtSignal
-from PyQt6.QtWidgets import QDockWidget, QFileDialog, QWidget
+from PyQt6 import sip
+from PyQt6.QtCore import QObject, Qt, pyqtSignal
+from PyQt6.QtWidgets import QApplication, QDockWidget, QFileDialog, QWidget
 
 from gym_gui.services.datasets.from_steps import Only, make
 from gym_gui.services.datasets.registry import DatasetEntry
@@ -38,7 +39,7 @@ class ReplayScreen(QObject):
         self._add_commands()
         self.page = ReplayStage(cockpit, self.desk)
         self.page.left.connect(self.close)
-        stage.displaced.connect(self.close)
+        stage.displaced.connect(self._displaced)
         stage.closing.connect(self.desk.shut)
         self.cards = EpisodeCards(self.desk, cockpit.themes)
         self.pane = InspectorPane(self.desk, cockpit.themes)
@@ -52,6 +53,9 @@ class ReplayScreen(QObject):
         self._is_taking_over = False
         self._borrowed: dict[str, tuple[QDockWidget, QWidget | None, str]] = {}
         """Docks that show something of the replay, with what they showed before."""
+        self._came_from: QWidget | None = None
+        self._front: list[QDockWidget] = []
+        """What had the focus, and which docks were in front, before a replay was opened."""
         for changed in (self.desk.opened, self.desk.told, self.desk.place_changed):
             changed.connect(lambda *_: self._offer())
         self.desk.exported.connect(self._tell_exported)
@@ -72,18 +76,37 @@ class ReplayScreen(QObject):
         self._come_forward()
 
     def _come_forward(self) -> None:
+        if self._stage.over is None:
+            self._came_from = QApplication.focusWidget()
+            docks = getattr(self._stage.window(), "docks", {}).values()
+            self._front = [dock for dock in docks if not dock.visibleRegion().isEmpty()]
         self._borrow()
         self._stage.show_over(self.page)
         self.page.setFocus()
         self._offer()
 
     def close(self) -> None:
-        """Give the stage back, and the docks."""
+        """Give the stage back, the docks, and the focus."""
         self.desk.close()
-        self._stage.end_over()
+        step = self._borrowed.get("run")
+        was_looked_at = step is not None and not step[0].visibleRegion().isEmpty()
+        self._stage.end_over(self.page)
         for name in list(self._borrowed):
             self._give_back(name)
         self._offer()
+        self._go_back(raise_docks=was_looked_at)
+
+    def _go_back(self, *, raise_docks: bool) -> None:
+        """To where the replay was opened from. Who brought another panel forward meanwhile wants to see that one."""
+        for dock in self._front if raise_docks else ():
+            dock.raise_()
+        came_from, self._came_from, self._front = self._came_from, None, []
+        if came_from is not None and not sip.isdeleted(came_from) and came_from.isVisible():
+            came_from.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _displaced(self) -> None:
+        if self._stage.over is not self.page:
+            self.close()
 
     def _borrow(self) -> None:
         """The list and the step stand in docks of the window while a replay is open, in the place of what is there."""
@@ -137,7 +160,7 @@ class ReplayScreen(QObject):
         add(Command("replay-close", tr("Close the replay"), "Run/Replay", "", text, "leave end back"), self.close)
 
     def _offer(self) -> None:
-        is_open = self._stage.over is not None
+        is_open = self._stage.over is self.page
         self._cockpit.commands.enable("replay-close", is_open, "" if is_open else self.tr("Open a replay first."))
         for name in ACTIONS:
             why = self._why_not(name)

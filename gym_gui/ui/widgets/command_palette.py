@@ -25,6 +25,7 @@ from mosaic_protocol.proto import trainer_pb2 as pb
 
 _WIDTH, _MOST_ROWS, _ROW_HEIGHT = 560, 12, 30
 _MOST_RUNS = 8
+_AMONG_RUNS = 3
 _ASIDE, _FINDING = Qt.ItemDataRole.UserRole + 1, Qt.ItemDataRole.UserRole
 
 
@@ -74,7 +75,7 @@ class CommandPalette(QFrame):
         self._cockpit = cockpit
         self.setProperty("role", "card")
         self.query = QLineEdit()
-        self.query.setPlaceholderText(self.tr("What do you want to do? Or which run do you look for?"))
+        self.query.setPlaceholderText(self.tr("What do you want to do? Or which run or setting do you look for?"))
         self.query.setAccessibleName(self.tr("Search commands and runs"))
         self.query.textChanged.connect(self._fill)
         self.query.installEventFilter(self)
@@ -104,7 +105,7 @@ class CommandPalette(QFrame):
 
     def findings(self, query: str) -> list[Finding]:
         """What fits best first; of equals what can be done now."""
-        found = [*self._commands(query), *islice(self._runs(query), _MOST_RUNS)]
+        found = [*self._commands(query), *islice(self._runs(query), _MOST_RUNS), *self._others(query)]
         return sorted(found, key=lambda one: (one.rank, not one.usable))
 
     def _commands(self, query: str) -> Iterator[Finding]:
@@ -126,6 +127,12 @@ class CommandPalette(QFrame):
                 named = run.name.lower().startswith(words[0]) or run.run_id.lower().endswith(words[0])
                 yield self._finding(run, 1 if named else 3)
 
+    def _others(self, query: str) -> Iterator[Finding]:
+        """Settings and columns, which parts of the cockpit know of."""
+        for finder in self._cockpit.commands.finders if query.strip() else ():
+            for one in islice(finder(query), _MOST_RUNS):
+                yield Finding(_AMONG_RUNS, one.title, one.aside, one.help, True, one.act)
+
     def _finding(self, run: pb.Run, fit: int) -> Finding:
         text = self.tr("Go to › {run}").format(run=self._cockpit.runs.label(run))
         show = lambda: self._cockpit.selection.show([run.run_id])  # noqa: E731
@@ -133,7 +140,8 @@ class CommandPalette(QFrame):
 
     def _fill(self, query: str) -> None:
         self.list.clear()
-        for finding in self.findings(query):
+        nothing = Finding(0, self.tr("Nothing has these words"), "", "", usable=False, act=lambda: None)
+        for finding in self.findings(query) or [nothing]:
             self.list.addItem(_item(finding))
         self.list.setCurrentRow(0)
         rows = min(max(self.list.count(), 1), _MOST_ROWS)

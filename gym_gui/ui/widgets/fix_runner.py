@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from PyQt6.QtCore import QObject, QProcess, QProcessEnvironment, pyqtSignal
 
@@ -27,13 +27,16 @@ class FixRunner(QObject):
     def busy(self) -> bool:
         return self._process is not None
 
-    def run(self, words: Sequence[str]) -> None:
-        """Start ``mosaic WORDS``; one that is under way goes on and the new one is not started."""
+    def run(self, words: Sequence[str], environ: Mapping[str, str] | None = None) -> None:
+        """Start ``mosaic WORDS``, in the cockpit's environment unless another is given; one that is under way goes on
+        and the new one is not started."""
         if self.busy:
             return
         self._canceled, self._last = False, ""
         process = self._process = QProcess(self)
         environment = QProcessEnvironment.systemEnvironment()
+        for name, value in (environ or {}).items():
+            environment.insert(name, value)
         environment.insert("MOSAIC_HOME", self._home)
         environment.insert("PYTHONUNBUFFERED", "1")
         process.setProcessEnvironment(environment)

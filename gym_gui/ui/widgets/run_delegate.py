@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PyQt6.QtCore import QModelIndex, QPoint, QPointF, QRect, QRectF, QSize, Qt
-from PyQt6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPixmap, QStaticText
+from PyQt6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPixmap, QPolygon, QStaticText
 from PyQt6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QTableView
 
-from gym_gui.ui.models.run_rows import COLUMN_NUMBERS, COLUMNS, RunRow
+from gym_gui.ui.models.run_rows import COLUMN_NUMBERS, RunRow
 from gym_gui.ui.models.run_table import RunTable
+from gym_gui.ui.run_marks import RunMarks
 from gym_gui.ui.theme import Theme, Themes
 from gym_gui.ui.widgets.elided_label import cut_end, cut_name
 from gym_gui.ui.widgets.status_badge import paint_badge, state_colour
@@ -30,6 +31,7 @@ class RunDelegate(QStyledItemDelegate):
         super().__init__(view)
         self._table, self._themes, self._view = table, themes, view
         self.away = False
+        self.marks: RunMarks | None = None
         self.painted = 0
         """Cells so far; a measurement of painting checks that there was any."""
         self._theme: Theme | None = None
@@ -57,6 +59,8 @@ class RunDelegate(QStyledItemDelegate):
         if _SELECTED in option.state:
             painter.fillRect(rect, self._colours["selection"])
         self._paint_cell(painter, rect, row, index.column())
+        if index.column() == _STATUS:
+            self._paint_marks(painter, rect, row.run_id)
         if self._view.currentIndex().row() == position and self._view.hasFocus():
             painter.fillRect(rect.left(), rect.bottom(), rect.width(), 1, self._colours["accent"])
 
@@ -86,10 +90,23 @@ class RunDelegate(QStyledItemDelegate):
         if not text:
             return
         laid, advance = self._text(text, rect.width() - 2 * _PADDING, cut_name if column == _NAME else cut_end)
-        left = rect.right() - _PADDING - advance if COLUMNS[column].right else float(rect.left() + _PADDING)
+        left = rect.right() - _PADDING - advance if self._table.columns[column].right else float(rect.left() + _PADDING)
         top = rect.top() + (rect.height() - laid.size().height()) / 2 - lift
         painter.setPen(self._colours["muted" if column in _QUIET or self.away else "text"])
         painter.drawStaticText(QPointF(left, top), laid)
+
+    def _paint_marks(self, painter: QPainter, rect: QRect, run_id: str) -> None:
+        """A run's own colour at the left edge, and a small corner for one that is pinned."""
+        colour = self.marks.colours.get(run_id) if self.marks is not None else None
+        if colour is not None:
+            painter.fillRect(rect.left(), rect.top() + 2, 3, rect.height() - 4, self._themes.theme.curve(colour))
+        if self.marks is not None and run_id in self.marks.pinned:
+            corner = [rect.topRight(), rect.topRight() - QPoint(8, 0), rect.topRight() + QPoint(0, 8)]
+            painter.save()
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(self._colours["accent"])
+            painter.drawPolygon(QPolygon(corner))
+            painter.restore()
 
     def _text(self, text: str, room: int, cut: Callable[[str, QFontMetrics, int], str]) -> tuple[QStaticText, float]:
         """A text laid out for a width, and the width that it takes."""

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from PyQt6.QtCore import Qt, QTimer, pyqtSignal
 from PyQt6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QPushButton, QSizePolicy, QToolButton, QWidget
 
 from gym_gui.services.run_filter import EVERYTHING, FilterError, RunFilter, has_operator, parse
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.icons import icon
+from gym_gui.ui.models.extra_columns import SETTING
 from gym_gui.ui.models.run_order import GROUPINGS
 from gym_gui.ui.models.run_rows import BUCKETS
+from gym_gui.ui.styling import let_shrink
 from gym_gui.ui.widgets.calm import CalmCombo
+from gym_gui.ui.widgets.hinted_line import HintedLine
 
 _KEY = "runs.filter"
 _TYPING_MILLISECONDS = 120
@@ -53,8 +59,10 @@ class RunFilters(QWidget):
             chip.toggled.connect(self._tell)
 
     def _make_text(self) -> QLineEdit:
-        line = QLineEdit()
-        line.setPlaceholderText(self.tr("Filter by words, or algo=ppo lr<1e-3 tag=paper"))
+        tr = self.tr
+        line = HintedLine(
+            [tr("Filter by words, or algo=ppo lr<1e-3 tag=paper"), tr("Filter by words, or algo=ppo"), tr("Filter")]
+        )
         line.setAccessibleName(self.tr("Filter the runs"))
         line.setToolTip(
             self.tr(
@@ -122,6 +130,16 @@ class RunFilters(QWidget):
             chip.setChecked(False)
         self._tell()
 
+    @property
+    def state(self) -> dict[str, Any]:
+        """As it is kept, also in a saved view."""
+        return {"text": self.text.text(), "kinds": [name for name, chip in self.chips.items() if chip.isChecked()]}
+
+    def use(self, state: dict[str, Any]) -> None:
+        """Filter as a saved view does; what makes no sense in it is no filter."""
+        self._put(state)
+        self._tell()
+
     def show_counts(self, counts: dict[str, int]) -> None:
         for name, chip in self.chips.items():
             number = counts.get(name, 0)
@@ -131,8 +149,7 @@ class RunFilters(QWidget):
     def _tell(self) -> None:
         self._typing.stop()
         self._understand()
-        chosen = [name for name, chip in self.chips.items() if chip.isChecked()]
-        self._cockpit.preferences.put(_KEY, {"text": self.text.text(), "kinds": chosen})
+        self._cockpit.preferences.put(_KEY, self.state)
         self.changed.emit()
 
     def _understand(self) -> None:
@@ -159,12 +176,14 @@ class RunFilters(QWidget):
         self.text.setAccessibleDescription(sentence)
 
     def _restore(self) -> None:
-        kept = self._cockpit.preferences.get(_KEY, {})
+        self._put(self._cockpit.preferences.get(_KEY, {}))
+        self._understand()
+
+    def _put(self, kept: dict[str, Any]) -> None:
         text, kinds = kept.get("text"), kept.get("kinds")
         self.text.setText(text if isinstance(text, str) else "")
         for name, chip in self.chips.items():
             chip.setChecked(isinstance(kinds, list) and name in kinds)
-        self._understand()
 
 
 class RunGrouping(CalmCombo):
@@ -176,14 +195,38 @@ class RunGrouping(CalmCombo):
     def __init__(self, cockpit: Cockpit, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._cockpit = cockpit
-        self.addItem(self.tr("No groups"), "")
-        self.addItem(self.tr("By algorithm"), "algorithm")
-        self.addItem(self.tr("By environment"), "environment")
-        self.setToolTip(self.tr("Put runs of one algorithm or environment together"))
+        for title, name in (
+            (self.tr("No groups"), ""),
+            (self.tr("By algorithm"), "algorithm"),
+            (self.tr("By environment"), "environment"),
+            (self.tr("By tags"), "tags"),
+            (self.tr("By group"), "group"),
+        ):
+            self.addItem(title, name)
+        self.setToolTip(self.tr("Put runs together that have something in common; settings with a column are here too"))
         self.setAccessibleName(self.tr("Group the runs"))
-        kept = cockpit.preferences.get(self._KEY, "")
-        self.setCurrentIndex(self.findData(kept if kept in GROUPINGS else ""))
+        let_shrink(self)
+        self.choose(cockpit.preferences.get(self._KEY, ""))
         self.currentIndexChanged.connect(self._tell)
+
+    def choose(self, grouping: str) -> None:
+        """By a name of :data:`GROUPINGS` or of a setting's column; anything else means no groups."""
+        if self.findData(grouping) < 0 and grouping.startswith(SETTING):
+            self._add_setting(grouping)
+        self.setCurrentIndex(max(0, self.findData(grouping)))
+
+    def offer_settings(self, columns: Sequence[str]) -> None:
+        """Settings that have a column can group the runs; the one that does so now stays."""
+        wanted = [name for name in columns if name.startswith(SETTING)]
+        for place in reversed(range(len(GROUPINGS), self.count())):
+            if self.itemData(place) not in (*wanted, self.grouping):
+                self.removeItem(place)
+        for name in wanted:
+            if self.findData(name) < 0:
+                self._add_setting(name)
+
+    def _add_setting(self, name: str) -> None:
+        self.addItem(self.tr("By {setting}").format(setting=name.removeprefix(SETTING)), name)
 
     @property
     def grouping(self) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from PyQt6.QtCore import QItemSelection, QItemSelectionModel, Qt, QTimer, pyqtSignal
+from PyQt6.QtCore import QItemSelection, QItemSelectionModel, QModelIndex, Qt, QTimer, pyqtSignal
 from PyQt6.QtGui import QHideEvent, QKeyEvent, QMouseEvent, QShowEvent
 from PyQt6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
 
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.models.run_table import RunTable
+from gym_gui.ui.run_marks import RunMarks
 from gym_gui.ui.widgets.run_columns import RunColumns
 from gym_gui.ui.widgets.run_delegate import ROW_HEIGHT, RunDelegate
 
@@ -29,6 +30,7 @@ class RunList(QTableView):
         self._following = False
         self.setModel(table)
         self.delegate = RunDelegate(table, cockpit.themes, self)
+        self.delegate.marks = RunMarks.of(cockpit.bridge, cockpit.preferences)
         self.setItemDelegate(self.delegate)
         self._set_up()
         self.columns = RunColumns(self, table, cockpit)
@@ -178,6 +180,13 @@ class RunList(QTableView):
             self.asked.emit(wish)
             return
         super().keyPressEvent(event)
+
+    def moveCursor(self, action: QAbstractItemView.CursorAction, modifiers: Qt.KeyboardModifier) -> QModelIndex:
+        """Home and End are for the first and last run; a table's own lead to its first and last column."""
+        ends = {QAbstractItemView.CursorAction.MoveHome: 0, QAbstractItemView.CursorAction.MoveEnd: -1}
+        if action in ends and self.table.rowCount():
+            return self.table.index(ends[action] % self.table.rowCount(), max(0, self.currentIndex().column()))
+        return super().moveCursor(action, modifiers)
 
     def _fold_by_key(self, group: str, key: int) -> bool:
         folded = {Qt.Key.Key_Left: True, Qt.Key.Key_Right: False}

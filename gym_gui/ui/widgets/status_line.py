@@ -8,6 +8,7 @@ from PyQt6.QtWidgets import QLabel, QPushButton, QSizePolicy, QStatusBar, QWidge
 from gym_gui.ui.bridge import ConnectionState
 from gym_gui.ui.styling import set_style_property
 from gym_gui.ui.widgets.elided_label import ElidedLabel
+from mosaic_protocol.plain_text import one_line
 from mosaic_protocol.proto import trainer_pb2 as pb
 
 
@@ -28,12 +29,14 @@ class StatusLine(QStatusBar):
         self.start.clicked.connect(self.start_wanted)
         self._load = QLabel()
         self._machine = QLabel()
+        self.disk = QLabel()
         self.addWidget(self._connection, 1)
         self.addWidget(self.start)
         self.start.hide()
         self.addPermanentWidget(self._load)
         self.addPermanentWidget(self._machine)
-        for label in (self._connection, self._load, self._machine):
+        self.addPermanentWidget(self.disk)
+        for label in (self._connection, self._load, self._machine, self.disk):
             label.setContentsMargins(10, 2, 14, 2)
 
     def show_connection(self, state: ConnectionState) -> None:
@@ -44,6 +47,7 @@ class StatusLine(QStatusBar):
         if not state.connected:
             self._load.clear()
             self._machine.clear()
+            self.disk.clear()
 
     def show_health(self, health: pb.Health) -> None:
         self._load.setText(self.tr("{live} live, {queued} queued").format(live=health.live, queued=health.queued))
@@ -57,10 +61,21 @@ class StatusLine(QStatusBar):
         memory = self.tr("memory {used}/{all} GB")
         gigabytes = {"used": _gigabytes(health.reserved.memory_mb), "all": _gigabytes(health.capacity.memory_mb)}
         parts.append(memory.format(**gigabytes))
-        parts.append(self.tr("disk {free} GB free").format(free=f"{health.disk_free_bytes / 1e9:,.0f}"))
         self._machine.setText("   ".join(parts))
         names = ", ".join(health.gpu_names) or self.tr("no GPU")
         self._machine.setToolTip(self.tr("Reserved of what the machine has ({gpus})").format(gpus=names))
+        self._show_disk(health)
+
+    def _show_disk(self, health: pb.Health) -> None:
+        free, total = health.disk_free_bytes, health.disk_total_bytes
+        set_style_property(self.disk, "role", "warning" if health.disk_warning else "")
+        told = (
+            self.tr("disk {percent} % full, {free} GB free") if health.disk_warning else self.tr("disk {free} GB free")
+        )
+        percent = f"{100 * (total - free) / total:.0f}" if total else "100"
+        self.disk.setText(told.format(free=f"{free / 1e9:,.0f}", percent=percent))
+        usual = self.tr("Free space on the disk of the data root")
+        self.disk.setToolTip(one_line(health.disk_warning) or usual)
 
 
 def _gigabytes(megabytes: int) -> str:

@@ -118,7 +118,7 @@ def test_its_scalars_are_in_the_journal_one_row_a_step(trained: Run) -> None:
     losses = [row for row in trained.rows if "losses/policy_loss" in row["values"]]
     assert [row["step"] for row in losses] == list(range(32, 1601, 32))
     own = {"losses/policy_loss", "losses/explained_variance", "charts/SPS"}
-    assert set(losses[0]["values"]) == {*own, "system/cpu_seconds"}
+    assert set(losses[0]["values"]) == {*own, "system/cpu_seconds", "system/memory_mb"}
     assert any("charts/episodic_return" in row["values"] for row in trained.rows)
 
 

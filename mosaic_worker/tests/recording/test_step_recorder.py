@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ import pytest
 
 from mosaic_protocol import events
 from mosaic_protocol.outbox import MAX_RECORD_BYTES
-from mosaic_protocol.steps.chunk import OpenedChunk
+from mosaic_protocol.steps.chunk import OpenedChunk, seal
 from mosaic_protocol.steps.open_chunk import STREAM, OpenChunk, path_of
 from mosaic_protocol.steps.recorded_episodes import read_episodes
 from mosaic_worker.recording import step_fields, step_recorder
 from mosaic_worker.recording.step_recorder import StepRecorder
+from mosaic_worker.recording.whole_episodes import EpisodeBatch, WholeEpisode
 from mosaic_worker.tests.recording.step_journals import chunks_in, steps_in
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -176,6 +178,23 @@ def test_an_episode_that_is_begun_again_was_abandoned(tmp_path: Path, recorder: 
     ]
 
 
+def add_episode(
+    batch: EpisodeBatch,
+    seed: int,
+    observations: list[int],
+    actions: list[int],
+    rewards: list[float],
+    values: list[float],
+    terminated: bool = True,
+    extras: dict[str, Any] | None = None,
+) -> None:
+    batch.observations += observations
+    batch.actions += actions
+    batch.rewards += rewards
+    batch.values += values
+    batch.end(WholeEpisode(seed, len(actions), sum(rewards), 99, terminated, extras))
+
+
 @pytest.mark.parametrize("extras", [None, {"mind": {"plan": "x" * 3000}}])
 def test_whole_episodes_are_recorded_as_their_steps_would_be(extras: dict[str, Any] | None, tmp_path: Path) -> None:
     """Over the end of many chunks, by rows and by what the heap holds."""
@@ -183,12 +202,14 @@ def test_whole_episodes_are_recorded_as_their_steps_would_be(extras: dict[str, A
     lengths = [draw.randint(1, 40) for _ in range(200)]
     for way in ("whole", "steps"):
         recorder = StepRecorder(tmp_path / way, seal_seconds=3600)
-        lane, other = recorder.lane("blue", "agent"), recorder.lane("red", "human")
+        lane, other, batch = recorder.lane("blue", "agent"), recorder.lane("red", "human"), EpisodeBatch()
         for number, length in enumerate(lengths):
             seen, done, gained = list(range(length)), [number % 4] * length, [0.5] * length
             valued, ends = [number / 4] * length, number % 3 > 0
             if way == "whole":
-                assert lane.append_episode(number, seen, done, gained, valued, 99, terminated=ends, extras=extras) >= 0
+                add_episode(batch, number, seen, done, gained, valued, ends, extras)
+                if number % 7 == 0 or number == 50:
+                    lane.append_episodes(batch)
             else:
                 lane.begin_episode(number)
                 for at in range(length):
@@ -197,6 +218,7 @@ def test_whole_episodes_are_recorded_as_their_steps_would_be(extras: dict[str, A
                     lane.append(at, number % 4, 0.5, value=number / 4, **first, **(last if at == length - 1 else {}))
             if number == 50:
                 other.append(1, 1, 1.0, True)
+        lane.append_episodes(batch)
         recorder.close()
         steps = [msgspec.structs.replace(step, t=0.0, seq=0) for step in steps_in(tmp_path / way)]
         ended = [episode for chunk in chunks_in(tmp_path / way) for episode in chunk.episodes]
@@ -220,20 +242,77 @@ def test_whole_episodes_are_kept_as_a_whole_or_not_at_all(
     draw = random.Random(5)
     lengths = [draw.randint(2, 60) for _ in range(300)]
     recorder = StepRecorder(tmp_path, seal_seconds=3600)
-    lanes = recorder.lane("blue", "agent"), recorder.lane("red", "agent")
+    lanes, batch = (recorder.lane("blue", "agent"), recorder.lane("red", "agent")), EpisodeBatch()
     for number, length in enumerate(lengths):
-        seen, done, gained = list(range(length)), [number % 4] * length, [0.5] * length
-        lanes[number % 2].append_episode(number, seen, done, gained, gained, 99, terminated=True, extras=extras)
-    assert committed == lengths
+        gained = [0.5] * length
+        add_episode(batch, number, list(range(length)), [number % 4] * length, gained, gained, extras=extras)
+        if number >= 3:  # some one by one, then many at once
+            if number % 60 == 3:
+                assert lanes[0].next_episode == number - len(batch.episodes) + 1
+                lanes[0].append_episodes(batch)
+        else:
+            lanes[number % 2].append_episodes(batch)
+    ends_of_episodes = set(accumulate(lengths))
+    assert set(accumulate(committed)) <= ends_of_episodes and len(committed) < len(lengths) / 2
     huge = {"mind": "x" * 100_000}
-    lanes[0].append_episode(300, [0, 1], [0, 1], [0.5, 0.5], [0.5, 0.5], 99, terminated=True, extras=huge)
-    lanes[0].append_episode(301, [*range(2000)], [0] * 2000, [0.5] * 2000, [0.5] * 2000, 99, terminated=True)
+    add_episode(batch, 300, [0, 1], [0, 1], [0.5, 0.5], [0.5, 0.5], extras=huge)
+    add_episode(batch, 301, [*range(2000)], [0] * 2000, [0.5] * 2000, [0.5] * 2000)
+    lanes[0].append_episodes(batch)
+    assert not batch.episodes and not batch.actions
     recorder.close()
     ended = [episode for chunk in chunks_in(tmp_path) for episode in chunk.episodes]
     assert [episode.length for episode in ended] == [*lengths, 2, 2000]
-    assert [episode.agent_id for episode in ended[:4]] == ["blue", "red", "blue", "red"]
+    assert [episode.agent_id for episode in ended[:4]] == ["blue", "red", "blue", "blue"]
     steps = steps_in(tmp_path)
     assert len(steps) == sum(lengths) + 2002 and steps[sum(lengths)].info == huge
+
+
+def test_an_episode_of_numbers_that_no_column_holds_is_recorded_among_others(tmp_path: Path) -> None:
+    recorder = StepRecorder(tmp_path, seal_seconds=3600)
+    lane, batch = recorder.lane("blue", "agent"), EpisodeBatch()
+    for number, seen in enumerate([1, 2**70, 3]):
+        add_episode(batch, number, [seen, seen], [0, 1], [1.0, 1.0], [0.0, 0.0])
+    lane.append_episodes(batch)
+    recorder.close()
+    assert [step.observation for step in steps_in(tmp_path)] == [1, 1, str(2**70), str(2**70), 3, 3]
+    ended = [episode for chunk in chunks_in(tmp_path) for episode in chunk.episodes]
+    assert [(episode.episode, episode.length, episode.total_reward) for episode in ended] == [
+        (0, 2, 2.0),
+        (1, 2, 2.0),
+        (2, 2, 2.0),
+    ]
+
+
+def test_what_a_sealed_chunk_says_of_ends_is_what_its_heap_says(tmp_path: Path) -> None:
+    """The recorder notes ends as it writes; after a crash they are read from the heap of the open chunk."""
+    recorder = StepRecorder(tmp_path, seal_seconds=3600)
+    one, other, batch, draw = recorder.lane("a", "agent"), recorder.lane("b", "agent"), EpisodeBatch(), random.Random(3)
+    for number in range(400):
+        if draw.random() < 0.3:
+            add_episode(batch, number, [1, 2, 3], [0, 0, 0], [1.0] * 3, [0.0] * 3)
+            one.append_episodes(batch)
+        other.begin_episode(number)
+        length = draw.randint(1, 5)
+        for at in range(length):
+            other.append(at, 0, 1.0, at == length - 1 and draw.random() < 0.7)
+        if draw.random() < 0.3:
+            other.undo(1, length - 1.0)
+            other.append(9, 1, 2.0, draw.random() < 0.5)
+    recorder.close()
+    found = chunks_in(tmp_path)
+    assert sum(len(chunk.undone) for chunk in found) > 50 and sum(len(chunk.episodes) for chunk in found) > 300
+    for chunk in found:
+        opened = OpenedChunk(chunk)
+        columns = b"".join(opened.raw_column(column.path) for column in chunk.schema.columns)
+        searched = seal(
+            chunk.schema,
+            chunk.count,
+            columns,
+            opened.heap,
+            first_step=chunk.first_step,
+            episodes=(chunk.first_episode, chunk.last_episode),
+        )
+        assert (searched.episodes, searched.undone) == (chunk.episodes, chunk.undone)
 
 
 def test_a_huge_observation_is_left_out_counted_and_said_once(

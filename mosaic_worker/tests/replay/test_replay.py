@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -298,7 +299,9 @@ def filming(recording: Path, film: Path) -> subprocess.Popen[str]:
             assert process.poll() is None, process.communicate()
             time.sleep(0.005)
         process.send_signal(signal.SIGSTOP)
-        if parts[0].exists():
+        # The signal takes effect after the system call that it meets, which may be the one that names the film.
+        state = os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        if state is not None and state.si_code == os.CLD_STOPPED and parts[0].exists():
             return process
         process.kill()  # it was faster than this process on a busy machine
         process.communicate()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from mosaic_protocol.events import MetricRow
+from mosaic_protocol.full_disk import until_it_works
 from mosaic_protocol.outbox import OutboxWriter
 from mosaic_worker.tests.sample_scripts.link import Link
 
@@ -46,7 +47,7 @@ def may_step(args: Args, step: int) -> bool:
 def main() -> None:
     args, link = parse(), Link()
     signal.signal(signal.SIGTERM, lambda *_: None)  # what it means is heard on the link too
-    journal = OutboxWriter(link.run_dir / "outbox", "script")
+    journal = until_it_works(lambda: OutboxWriter(link.run_dir / "outbox", "script"), "open the journal")
     if not args.bare:
         (link.run_dir / "script.pid").write_text(str(os.getpid()))
     step, paused = 0, False

@@ -15,6 +15,7 @@ from mosaic_protocol.run_manifest import read_manifest
 from mosaic_protocol.states import Desired
 from mosaic_worker.supervision import runtime as runtime_module
 from mosaic_worker.supervision.analytics import AnalyticsManifest
+from mosaic_worker.supervision.code_recorder import CodeRecorder
 from mosaic_worker.supervision.planned_script import PlannedScript
 from mosaic_worker.supervision.runtime import ScriptRuntime
 from mosaic_worker.supervision.script_process import ScriptProcess
@@ -221,3 +222,27 @@ def children() -> Callable[[], set[int]]:
 
     before = now()
     return lambda: now() - before
+
+
+# ---- where one may not look for a moment -----------------------------------------------------------------------
+
+
+def test_last_words_are_read_also_where_nothing_leads_to_their_file(tmp_path: Path) -> None:
+    """As when the folder of the logs may not be entered for a moment: the file is open all the same."""
+    log = tmp_path / "stderr.log"
+    log.write_bytes(b"x" * 10_000 + b"the last words\n")
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
+    try:
+        log.unlink()
+        tail = runtime_module._tail_of(descriptor)
+    finally:
+        os.close(descriptor)
+    assert tail.endswith("xthe last words\n") and len(tail) == 4096
+    assert runtime_module._tail_of(descriptor) == "", "nobody's descriptor"
+
+
+def test_code_is_not_recorded_where_the_folder_of_the_run_cannot_be_looked_at(tmp_path: Path) -> None:
+    unusable = RunPaths(tmp_path / ("x" * 300))
+    with pytest.raises(OSError, match="too long"):
+        unusable.directory.is_dir()
+    assert CodeRecorder(unusable, {"code": {"path": __file__}}).found(last=True) == {}

@@ -18,10 +18,11 @@ from typing import Any
 import pytest
 
 from mosaic_protocol.process_identity import ProcessIdentity
+from mosaic_protocol.tracking_record import FINISHED, read_record
+from mosaic_protocol.wandb_files import find_runs, read_run
 from mosaic_worker.tests.tracking.wandb_server import wandb_server
 from mosaic_worker.tracking import Tracker, open_tracker
 from mosaic_worker.tracking import tracker as tracker_module
-from mosaic_worker.tracking.reader import find_runs, read_run
 
 RUN_ID = "01K9ZQ3V7X0000000000000000"
 KEY = "5ecre7" * 7
@@ -154,16 +155,27 @@ def test_with_a_key_the_run_goes_online_and_the_key_nowhere_else(
     assert all(headers["Authorization"] == f"Basic {coded}" for headers in server.headers if "Authorization" in headers)
     url = f"{server.address}/team/cleanRL/runs/{RUN_ID}"
     assert capfd.readouterr().err == f"Tracked at {url}\n"
-    assert json.loads((tmp_path / "run" / "wandb" / "tracking.json").read_text())["url"] == url
+    record = read_record(tmp_path / "run")
+    assert record is not None and (record.url, record.state) == (url, FINISHED)
+    assert (record.rows, record.dropped_rows) == (1000, 0)
+    assert record.cpu_seconds > 0 and record.seconds > 0
     for secret in (KEY, coded):
         assert files_holding(tmp_path, secret) == []
 
 
-def test_a_key_in_the_keyring_is_as_good(tmp_path: Path, environ: Environ, started: Callable[..., Tracker]) -> None:
-    (tmp_path / "keyring.py").write_text(
-        f"def get_password(service, user): return {{('mosaic-wandb', 'api_key'): {KEY!r}}}[service, user]\n"
-    )
+@pytest.mark.parametrize("place", ["keyring", "netrc"])
+def test_a_key_in_the_keyring_or_in_netrc_is_as_good(
+    place: str, tmp_path: Path, environ: Environ, started: Callable[..., Tracker]
+) -> None:
     with wandb_server() as server:
+        if place == "keyring":
+            (tmp_path / "keyring.py").write_text(
+                f"def get_password(service, user): return {{('mosaic-wandb', 'api_key'): {KEY!r}}}[service, user]\n"
+            )
+        else:
+            netrc = tmp_path / "netrc"
+            netrc.write_text(f"machine {server.address.removeprefix('http://')} login user password {KEY}\n")
+            environ["NETRC"] = str(netrc)
         tracker = started(environ | {"PYTHONPATH": str(tmp_path), "WANDB_BASE_URL": server.address})
         tracker.close(0, patience=PATIENCE)
     assert server.headers[0]["Authorization"] == f"Basic {base64.b64encode(f'api:{KEY}'.encode()).decode()}"

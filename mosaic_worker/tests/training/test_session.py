@@ -371,6 +371,8 @@ def test_the_cpu_time_of_the_process_is_journalled_beside_its_speed(end: Supervi
     first, none, later, own = [row.get("system/cpu_seconds") for row in rows]
     assert first is not None and later is not None and 0 <= first < later <= used and later - first < used
     assert none is None and own == 99.0, "neither for each episode, nor over what a script says itself"
+    memory = [row.get("system/memory_mb") for row in rows]
+    assert memory[0] is not None and memory[0] > 1 and memory[1] is None
 
 
 def test_a_row_of_many_episodes_says_how_many_there_were_and_how_the_newest_did(

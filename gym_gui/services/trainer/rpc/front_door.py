@@ -62,6 +62,11 @@ class FrontDoor:
         """The address that clients and workers of this machine dial."""
         return f"unix:{self._paths.socket}"
 
+    def is_found(self) -> bool:
+        """Whether the address leads here: the socket is in its place, in a folder that may be entered."""
+        local = self._local
+        return local is not None and local.is_at(self._paths.socket) and os.access(self._paths.socket, os.W_OK)
+
     def bind(self) -> None:
         """Own the socket and the port without answering yet. Raises :class:`CannotListenError`,
         :class:`AlreadyRunningError`."""

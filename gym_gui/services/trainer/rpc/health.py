@@ -6,14 +6,14 @@ import os
 import time
 from collections.abc import Iterator
 
+from gym_gui.services.storage.disk import disk_warning
 from gym_gui.services.trainer import VERSION
 from gym_gui.services.trainer.rpc.front_door import FrontDoor
 from gym_gui.services.trainer.rpc.presentation import capacity_message, reservation_message
 from gym_gui.services.trainer.runs.orchestrator import TrainerOrchestrator
-from mosaic_host.capacity import disk_free
+from mosaic_host.capacity import disk_room
 from mosaic_protocol.proto import trainer_pb2 as pb
 
-_LOW_DISK_BYTES = 1 << 30
 _SHOWN_RUNS = 5
 
 
@@ -26,7 +26,8 @@ class HealthReporter:
 
     async def report(self) -> pb.Health:
         queue, root = self._orchestrator.queue, self._orchestrator.paths.root
-        free = disk_free(root)
+        room = disk_room(root)
+        low_disk = disk_warning(room, self._orchestrator.settings.disk_warn_percent)
         return pb.Health(
             version=VERSION,
             pid=os.getpid(),
@@ -38,18 +39,16 @@ class HealthReporter:
             reserved=reservation_message(queue.reserved),
             queued=len(queue.queued),
             live=len(queue.live),
-            disk_free_bytes=free,
-            warnings=[*self._low_disk(free), *self._unread_journals()],
+            disk_free_bytes=room.free,
+            disk_total_bytes=room.total,
+            disk_warning=low_disk,
+            warnings=[*filter(None, [low_disk]), *self._unread_journals()],
             warm_servers=await self._orchestrator.executor.warm_servers(),
             gpu_names=[gpu.name for gpu in queue.capacity.gpus],
             interactive_cpus=queue.interactive_cpus,
             interactive_reserved=queue.reserved_interactive,
             interactive_queued=queue.queued_interactive,
         )
-
-    def _low_disk(self, free: int) -> Iterator[str]:
-        if free < _LOW_DISK_BYTES:
-            yield f"only {free >> 20} MB of disk space left in {self._orchestrator.paths.root}"
 
     def _unread_journals(self) -> Iterator[str]:
         if unread := self._orchestrator.unread_journals:

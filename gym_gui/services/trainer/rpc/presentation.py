@@ -56,6 +56,7 @@ def run_message(run: RunRecord, orchestrator: TrainerOrchestrator) -> pb.Run:
         dataset=run.labels.dataset,
         parent=run.labels.parent,
         throttled=_throttled(run, orchestrator),
+        journal_unread=bool(run.journal_unread),
         interactive=run.interactive and orchestrator.queue.interactive_cpus > 0,
     )
     if live is not None:

@@ -20,6 +20,7 @@ from gym_gui.services.trainer.runs.arrivals import Arrivals
 from gym_gui.services.trainer.runs.deletion import RunDeletion
 from gym_gui.services.trainer.runs.imports import RunImports
 from gym_gui.services.trainer.runs.orchestrator import TrainerOrchestrator
+from gym_gui.services.trainer.runs.run_parts import RunParts
 from gym_gui.services.trainer.runs.run_record import RunRecord
 from gym_gui.services.trainer.runs.run_search import NarrowedWatch, RunSearch, understood
 from gym_gui.services.trainer.storage.run_query import Query
@@ -33,6 +34,7 @@ from mosaic_host.log_files import SOURCES, LogPlace
 from mosaic_protocol import events as ev
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.proto.trainer_pb2_grpc import TrainerServiceServicer
+from mosaic_protocol.run_config import parse_label_change
 from mosaic_protocol.states import Outcome, RunState
 from mosaic_protocol.suggest import did_you_mean
 
@@ -68,6 +70,8 @@ class TrainerService(TrainerServiceServicer):
         self._watches = Watches()
         self._live = LiveRelay(shutdown)
         self._imports = RunImports(orchestrator, deletion)
+        self._parts = RunParts(orchestrator, deletion)
+        self._relabelling = asyncio.Lock()
 
     def _message(self, run: RunRecord) -> pb.Run:
         return run_message(run, self._orchestrator)
@@ -131,12 +135,44 @@ class TrainerService(TrainerServiceServicer):
         if not request.purge:
             await self._deletion.trash(run)
             return pb.DeleteRunResponse(run_id=run.run_id)
-        freed = await self._deletion.purge(run)
+        freed = await self._deletion.purge(run, only_from_trash=request.only_from_trash)
         return pb.DeleteRunResponse(run_id=run.run_id, purged=True, bytes_freed=freed)
 
     @guarded_unary
     async def RestoreRun(self, request: pb.RunRef, context: Context) -> pb.Run:
         return self._message(await self._deletion.restore(self._find(request.run_id)))
+
+    @guarded_unary
+    async def GetStorage(self, request: pb.StorageRequest, context: Context) -> pb.StorageReport:
+        steps = await self._hub.read(self._hub.steps.bytes_by_run)
+        records = await self._hub.read(self._hub.store.bytes_by_run)
+        runs = [
+            pb.RunStorage(run_id=run_id, step_bytes=steps.get(run_id, 0), record_bytes=records.get(run_id, 0))
+            for run_id in sorted(steps.keys() | records.keys())
+        ]
+        return pb.StorageReport(runs=runs)
+
+    @guarded_unary
+    async def RemoveRunParts(self, request: pb.RemoveRunPartsRequest, context: Context) -> pb.RemoveRunPartsResponse:
+        freed = await self._parts.remove(self._find(request.run_id), request.parts, request.checkpoints)
+        return pb.RemoveRunPartsResponse(bytes_freed=freed)
+
+    @guarded_unary
+    async def UpdateRun(self, request: pb.UpdateRunRequest, context: Context) -> pb.Run:
+        run = self._find(request.run_id)
+        change = parse_label_change(
+            {
+                "name": request.name if request.HasField("name") else None,
+                "notes": request.notes if request.HasField("notes") else None,
+                "add_tags": list(request.add_tags),
+                "remove_tags": list(request.remove_tags),
+            }
+        )
+        async with self._relabelling:  # one after the other: none of them is refused because of another
+            if not run.is_over:
+                return self._message(await self._orchestrator.relabel(run.run_id, change))
+            with self._deletion.held(run, "changed"):
+                return self._message(await self._orchestrator.relabel(run.run_id, change))
 
     @guarded_unary
     async def ListRuns(self, request: pb.ListRunsRequest, context: Context) -> pb.ListRunsResponse:

@@ -62,17 +62,17 @@ class RunDeletion:
         tell those who watch."""
 
     async def trash(self, run: RunRecord) -> RunRecord:
-        return await self._alone(run, "deleted", self._trash)
+        return await self.alone(run, "deleted", self._trash)
 
     async def restore(self, run: RunRecord) -> RunRecord:
-        return await self._alone(run, "restored", self._restore)
+        return await self.alone(run, "restored", self._restore)
 
-    async def purge(self, run: RunRecord) -> int:
+    async def purge(self, run: RunRecord, *, only_from_trash: bool = False) -> int:
         """Remove everything a run owns; how many bytes of files that freed.
 
         The run is marked first and the registry forgets it last, so that a crash in between leaves a run in the trash
         that housekeeping purges again."""
-        return await self._alone(run, "removed for good", self._purge)
+        return await self.alone(run, "removed for good", self._purge_from_trash if only_from_trash else self._purge)
 
     async def purge_old(self, hours: float) -> None:
         """Empty the trash of what has been there for so long. A run that somebody restores meanwhile stays."""
@@ -81,7 +81,7 @@ class RunDeletion:
             if self._work.closing:
                 return
             try:
-                await self._alone(run, "removed for good", lambda now: self._purge_if_old(now, before))
+                await self.alone(run, "removed for good", lambda now: self._purge_if_old(now, before))
             except (MountedError, WorldError) as error:
                 log_event(
                     logger, codes.LOG_TRAINER_HOUSEKEEPING, level=logging.WARNING, run_id=run.run_id, reason=str(error)
@@ -103,7 +103,7 @@ class RunDeletion:
         """Let what was begun come to a point from which it can go on later."""
         await self._work.close()
 
-    async def _alone(self, run: RunRecord, doing: str, action: Callable[[RunRecord], Coroutine[Any, Any, T]]) -> T:
+    async def alone(self, run: RunRecord, doing: str, action: Callable[[RunRecord], Coroutine[Any, Any, T]]) -> T:
         """Do something with a run as it is now, while nobody does anything else with it."""
         self._require_free(run)
         self._in_hand[run.run_id] = doing
@@ -141,6 +141,11 @@ class RunDeletion:
         if 0 < run.deleted_at < before:
             await self._purge(run)
 
+    async def _purge_from_trash(self, run: RunRecord) -> int:
+        if not run.deleted_at:
+            raise WrongStateError(f"run {run.short} is not in the trash: somebody restored it")
+        return await self._purge(run)
+
     async def _purge(self, run: RunRecord) -> int:
         _require_over(run)
         await asyncio.to_thread(self._require_nothing_mounted, run)
@@ -159,8 +164,12 @@ class RunDeletion:
         await asyncio.wrap_future(self._registry.remove(run.run_id))
         self.purged.append(run.run_id)
         log_event(logger, codes.LOG_RUN_DELETED, run_id=run.run_id, bytes_freed=freed)
-        self._work.spawn(self._shrink_store())
+        self.give_space_back()
         return freed
+
+    def give_space_back(self) -> None:
+        """Have the databases shrink after something was removed from them, in the background."""
+        self._work.spawn(self._shrink_store())
 
     async def _shrink_store(self) -> None:
         """Nobody waits for it, and what is not done is done after the next purge."""
@@ -198,7 +207,7 @@ class RunDeletion:
     def _remove_files(self, run: RunRecord) -> int:
         """Links are removed, never followed."""
         owned = self._owned(run)
-        freed = sum(_size_of(path) for path in owned)
+        freed = sum(size_of(path) for path in owned)
         for path in owned:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
@@ -220,7 +229,7 @@ def _require_whole(run: RunRecord) -> None:
         )
 
 
-def _size_of(path: Path) -> int:
+def size_of(path: Path) -> int:
     if path.is_dir() and not path.is_symlink():
         return sum(entry.lstat().st_size for entry in path.rglob("*") if entry.is_file())
     return path.lstat().st_size if path.exists() else 0

@@ -13,10 +13,12 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from gym_gui.services.trainer.errors import IllegalMoveError, WrongStateError
+from gym_gui.services.trainer.runs.relabelling import relabelled, story_of
 from gym_gui.services.trainer.runs.run_queue import Reservation
 from gym_gui.services.trainer.runs.run_record import ActiveClock, LastWord, RunRecord, Verdict
 from mosaic_protocol import events as ev
 from mosaic_protocol.imported_runs import IMPORTED
+from mosaic_protocol.run_config import LabelChange
 from mosaic_protocol.states import LIVE_STATES, Desired, Outcome, RunState, is_legal
 
 THROTTLED, RESUMED = "throttled", "resumed"
@@ -105,6 +107,13 @@ class ResumeRequested:
 
 
 @dataclass(frozen=True)
+class Relabelled:
+    """A person calls the run something else, or remembers something else of it."""
+
+    change: LabelChange
+
+
+@dataclass(frozen=True)
 class TimedOut:
     """The wall-clock guard or the stall guard struck; the worker may still write a checkpoint."""
 
@@ -169,6 +178,7 @@ LifecycleEvent: TypeAlias = (
     | CancelRequested
     | PauseRequested
     | ResumeRequested
+    | Relabelled
     | TimedOut
     | Unresponsive
     | KillDue
@@ -295,7 +305,7 @@ class _Draft:
         return Decision(self.run, tuple(self.transitions), tuple(self.instructions))
 
 
-_HEARD_AFTER_THE_END = CancelRequested | PauseRequested | ResumeRequested | JournalRead | RecordsImported
+_HEARD_AFTER_THE_END = CancelRequested | PauseRequested | ResumeRequested | Relabelled | JournalRead | RecordsImported
 
 
 def decide(run: RunRecord, event: LifecycleEvent) -> Decision:
@@ -333,6 +343,8 @@ def _handle(draft: _Draft, event: LifecycleEvent) -> None:  # noqa: C901 - one f
             _pause_requested(draft)
         case ResumeRequested():
             _resume_requested(draft)
+        case Relabelled():
+            _relabelled(draft, event)
         case TimedOut():
             _timed_out(draft, event)
         case Unresponsive():
@@ -504,6 +516,15 @@ def _resume_requested(draft: _Draft) -> None:
         draft.run = replace(draft.run, desired=Desired.RUN)
         draft.note()
     draft.instructions.append(TellWorker())
+
+
+def _relabelled(draft: _Draft, event: Relabelled) -> None:
+    if draft.run.deleted_at:
+        raise WrongStateError(f"run {draft.run.short} is in the trash: `mosaic restore` brings it back first")
+    changed = relabelled(draft.run, event.change)
+    if changed != draft.run:
+        draft.run = changed
+        draft.note(story_of(event.change))
 
 
 def _require_unharmed(run: RunRecord, what: str) -> None:

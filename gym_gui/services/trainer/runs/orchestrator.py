@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mappi
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from ulid import ULID
 
@@ -57,8 +58,9 @@ from mosaic_protocol import events as ev
 from mosaic_protocol.imported_runs import IMPORTED
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.plain_text import one_line
-from mosaic_protocol.run_config import RunConfig, RunConfigError, Schedule, parse_run_config, to_json
+from mosaic_protocol.run_config import LabelChange, RunConfig, RunConfigError, Schedule, parse_run_config, to_json
 from mosaic_protocol.states import LIVE_STATES, Desired, RunState
+from mosaic_protocol.whole_files import write_whole
 from mosaic_protocol.worker_manifest import WorkerManifest
 
 logger = logging.getLogger(__name__)
@@ -96,6 +98,8 @@ class TrainerOrchestrator:
         self._pumping = asyncio.Lock()
         self._changed = asyncio.Event()
         self._configs: dict[str, RunConfig] = {}
+        self._over: WeakValueDictionary[str, TrackedRun] = WeakValueDictionary()
+        """Runs that are over while something is decided about them: one lock for all who do."""
         hub.listen(self._on_worker_word, self._on_progress)
 
     # ---- requests ------------------------------------------------------------------------------------------------
@@ -143,6 +147,19 @@ class TrainerOrchestrator:
 
     async def resume(self, run_id: str) -> RunRecord:
         return await self.apply(run_id, lc.ResumeRequested())
+
+    async def relabel(self, run_id: str, change: LabelChange) -> RunRecord:
+        run = await self.apply(run_id, lc.Relabelled(change))
+        await asyncio.to_thread(self._write_config_again, run)
+        return run
+
+    def _write_config_again(self, run: RunRecord) -> None:
+        """Those who look at checkpoints without a daemon find the name of a run in its file, as it was at the launch.
+        The registry has the word: where the file cannot be written it stays as it is."""
+        file = self.paths.run_config(run.run_id)
+        with suppress(OSError):
+            if file.exists():
+                write_whole(file, run.config_json + "\n", mode=0o600)
 
     def current(self, run_id: str) -> RunRecord:
         """The run as it is now."""
@@ -253,6 +270,8 @@ class TrainerOrchestrator:
     async def _apply(self, run_id: str, event: lc.LifecycleEvent) -> RunRecord:
         live = self.tracked.get(run_id) or self._untracked(run_id)
         async with live.lock:
+            if live.run.is_over:  # the one that had the lock before may have changed it
+                live.run = self.registry.get(run_id)
             decision = self._decide(live.run, event)
             if not decision.changes:
                 live.run = decision.run
@@ -290,7 +309,7 @@ class TrainerOrchestrator:
     def _untracked(self, run_id: str) -> TrackedRun:
         run = self.registry.get(run_id)
         assert run.is_over, f"run {run_id} is in {run.state} and nobody tracks it"
-        return TrackedRun(run)
+        return self._over.setdefault(run_id, TrackedRun(run))
 
     async def apply_surely(self, run_id: str, event: lc.LifecycleEvent) -> RunRecord:
         """Like :meth:`apply` for events of the world, which happened whether or not there is disk space."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 
 from gym_gui.logging_config import log_constants as codes
 from gym_gui.logging_config.structured import log_bug, log_event
@@ -25,8 +26,9 @@ _HELD_STILL = 0.25
 class Timekeeper:
     """Belongs to the daemon's event loop; :meth:`run` goes on until cancelled."""
 
-    def __init__(self, orchestrator: TrainerOrchestrator) -> None:
-        self._orchestrator = orchestrator
+    def __init__(self, orchestrator: TrainerOrchestrator, can_be_reached: Callable[[], bool]) -> None:
+        """``can_be_reached``: whether workers find the daemon's socket in this moment."""
+        self._orchestrator, self._can_be_reached = orchestrator, can_be_reached
 
     async def run(self) -> None:
         last = time.monotonic()
@@ -64,10 +66,13 @@ class Timekeeper:
             await self._orchestrator.apply_surely(live.run.run_id, event)
 
     async def _excused(self, live: TrackedRun, event: LifecycleEvent) -> bool:
-        """A worker that is on its way waits for disk space, or for its folder, without a word."""
-        if not isinstance(event, Unresponsive) or live.run.state is not RunState.HSHK:
+        """No worker is heard while nobody can reach the socket; one that is on its way waits for disk space, or for its
+        folder, without a word."""
+        if not isinstance(event, Unresponsive):
             return False
-        hindered = await self._orchestrator.executor.hindrance(live.run.run_id)
+        hindered = not await asyncio.to_thread(self._can_be_reached)
+        if not hindered and live.run.state is RunState.HSHK:
+            hindered = bool(await self._orchestrator.executor.hindrance(live.run.run_id))
         if hindered:
             live.seen()
-        return bool(hindered)
+        return hindered

@@ -414,6 +414,8 @@ def _write_run(connection: sqlite3.Connection, run: RunRecord, *, new: bool) -> 
 
 def _write_index(connection: sqlite3.Connection, position: int, run: RunRecord, *, new: bool) -> None:
     columns = {
+        "name": run.name,
+        "tags": _encode(run.labels.tags).decode(),
         "state": run.state,
         "outcome": run.outcome or "",
         "deleted": int(run.deleted_at > 0),
@@ -428,12 +430,10 @@ def _write_index(connection: sqlite3.Connection, position: int, run: RunRecord, 
     lasting = {
         "position": position,
         "run_id": run.run_id,
-        "name": run.name,
         "worker_type": run.worker_type,
         "algo": run.algo,
         "env_id": run.env_id,
         "created_at": run.created_at,
-        "tags": _encode(labels.tags).decode(),
         "seed": labels.seed,
         "run_group": labels.group,
         "sweep": labels.sweep,

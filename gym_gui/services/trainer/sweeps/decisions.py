@@ -13,9 +13,20 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from gym_gui.services.sweeps.model import ACTIVE, OPEN, SeedPhase, SeedRun, Sweep, SweepState, Trial, TrialState
+from gym_gui.services.sweeps.model import (
+    ACTIVE,
+    OPEN,
+    SeedPhase,
+    SeedRun,
+    Sweep,
+    SweepSpec,
+    SweepState,
+    Trial,
+    TrialState,
+)
 from gym_gui.services.sweeps.space import Value
 from gym_gui.services.trainer.errors import WrongStateError
+from gym_gui.services.trainer.sweeps import population
 from mosaic_protocol.states import Outcome
 
 HOPELESS = 5
@@ -87,6 +98,33 @@ class RunEnded:
 
 
 @dataclass(frozen=True)
+class Evaluated:
+    """Episodes were played with the last checkpoint of a seed. ``value`` None where their returns are no number."""
+
+    number: int
+    index: int
+    value: float | None
+
+
+@dataclass(frozen=True)
+class EvaluationFailed:
+    """``final``: tried again it fails again."""
+
+    number: int
+    index: int
+    sentence: str
+    final: bool = False
+
+
+@dataclass(frozen=True)
+class EvaluationHalted:
+    """No process plays episodes of a seed any more, and nothing was measured."""
+
+    number: int
+    index: int
+
+
+@dataclass(frozen=True)
 class HoldChanged:
     """A run was paused, or let go on, because the sweep was."""
 
@@ -127,6 +165,9 @@ Event: TypeAlias = (
     | SubmissionRefused
     | RungReached
     | RunEnded
+    | Evaluated
+    | EvaluationFailed
+    | EvaluationHalted
     | HoldChanged
     | Told
     | PauseAsked
@@ -167,6 +208,22 @@ class Cancel:
 
 
 @dataclass(frozen=True)
+class Evaluate:
+    """Play episodes with the newest checkpoint of a seed."""
+
+    number: int
+    index: int
+
+
+@dataclass(frozen=True)
+class Halt:
+    """End an evaluation that nobody waits for."""
+
+    number: int
+    index: int
+
+
+@dataclass(frozen=True)
 class Hold:
     number: int
     index: int
@@ -180,7 +237,7 @@ class Tell:
     number: int
 
 
-Instruction: TypeAlias = Ask | Start | Find | Cancel | Hold | Tell
+Instruction: TypeAlias = Ask | Start | Find | Cancel | Evaluate | Halt | Hold | Tell
 
 
 @dataclass(frozen=True)
@@ -210,8 +267,9 @@ def decide(sweep: Sweep, event: Event) -> Decision:
 def _after(sweep: Sweep, event: Event) -> Sweep:
     match event:
         case Asked(params):
-            first = SeedRun(sweep.spec.seeds[0])
-            return replace(sweep, trials=(*sweep.trials, Trial(len(sweep.trials), params, (first,))))
+            number = len(sweep.trials)
+            first = population.first_seed(sweep.spec, number)
+            return replace(sweep, trials=(*sweep.trials, Trial(number, params, (first,))))
         case NothingLeft(sentence):
             return replace(sweep, exhausted=sentence)
         case RungReached():
@@ -229,7 +287,10 @@ def _after(sweep: Sweep, event: Event) -> Sweep:
     return _after_acting(sweep, event)
 
 
-def _after_acting(sweep: Sweep, event: Submitted | Withdrawn | SubmissionRefused | HoldChanged) -> Sweep:
+def _after_acting(
+    sweep: Sweep,
+    event: Submitted | Withdrawn | SubmissionRefused | HoldChanged | Evaluated | EvaluationFailed | EvaluationHalted,
+) -> Sweep:
     """What became of something that the sweep wanted for a seed."""
     number, index = event.number, event.index
     seed = sweep.trials[number].seeds[index]
@@ -245,6 +306,7 @@ def _after_acting(sweep: Sweep, event: Submitted | Withdrawn | SubmissionRefused
             return _failed(_with_seed(sweep, number, index, phase=SeedPhase.IDLE), number, event.sentence)
         case HoldChanged():
             return _with_seed(sweep, number, index, held=event.held)
+    return _after_evaluating(sweep, event) if seed.phase is SeedPhase.EVALUATING else sweep
 
 
 def _with_trial(sweep: Sweep, trial: Trial) -> Sweep:
@@ -277,19 +339,23 @@ def _resumed(sweep: Sweep, more: int) -> Sweep:
         raise WrongStateError(
             f"the sweep {sweep.name!r} is over ({sweep.state}): give it more trials with --budget +50% or --budget +10"
         )
-    trials = tuple(_reopened(trial) for trial in sweep.trials) if sweep.state is SweepState.STOPPED else sweep.trials
+    trials = sweep.trials
+    if sweep.state is SweepState.STOPPED:
+        trials = tuple(_reopened(sweep.spec, trial) for trial in trials)
     if more:
         sweep = replace(sweep, budget=sweep.budget + more, exhausted="", unimproved=0)
     return replace(sweep, state=SweepState.RUNNING, reason="", ended_at=0.0, trials=trials)
 
 
-def _reopened(trial: Trial) -> Trial:
-    """A trial that the sweep's stop interrupted goes on where it was."""
+def _reopened(spec: SweepSpec, trial: Trial) -> Trial:
+    """A trial that the sweep's stop interrupted goes on where it was. Members of a population take turns at the slots:
+    which of them goes on first is not for the stop to say."""
     if trial.state is not TrialState.STOPPED:
         return trial
-    seeds = tuple(
-        replace(seed, phase=SeedPhase.WANTED) if seed.phase is SeedPhase.IDLE else seed for seed in trial.seeds
-    )
+    again = {SeedPhase.UNMEASURED: SeedPhase.EVALUATING}
+    if not spec.is_population:
+        again[SeedPhase.IDLE] = SeedPhase.WANTED
+    seeds = tuple(replace(seed, phase=again.get(seed.phase, seed.phase)) for seed in trial.seeds)
     return replace(trial, state=TrialState.RUNNING, reason="", seeds=seeds, told=False)
 
 
@@ -315,11 +381,10 @@ def _run_ended(sweep: Sweep, event: RunEnded) -> Sweep:
         return sweep
     totals = {"steps": seed.steps + event.steps, "seconds": seed.seconds + event.seconds, "held": False}
     if event.outcome is Outcome.COMPLETED:
-        sweep = _with_seed(sweep, number, index, phase=SeedPhase.OVER, value=event.value, **totals)
-        if event.value is None:
-            metric = sweep.spec.metric
-            return _failed(sweep, number, f"its run {seed.runs[-1][-6:]} logged no number under {metric!r}")
-        return _settled(_reprieved(sweep, number), number)
+        trained = _with_seed(sweep, number, index, trained=True, **totals)
+        if sweep.spec.evaluate:
+            return _with_seed(_reprieved(trained, number), number, index, phase=SeedPhase.EVALUATING)
+        return _measured(trained, number, index, event.value)
     sweep = _with_seed(sweep, number, index, phase=SeedPhase.IDLE, **totals)
     trial = sweep.trials[number]
     if trial.state not in OPEN:
@@ -327,11 +392,54 @@ def _run_ended(sweep: Sweep, event: RunEnded) -> Sweep:
     if trial.state is TrialState.PRUNING and event.outcome is Outcome.CANCELED:
         return _ended(sweep, replace(trial, state=TrialState.PRUNED))
     if sweep.state is SweepState.STOPPING:
+        if sweep.spec.evaluate and _is_member_at_rung(sweep, trial):
+            sweep = _with_seed(sweep, number, index, phase=SeedPhase.UNMEASURED)
         return _settled(sweep, number)
     if event.outcome in (Outcome.FAILED, Outcome.LOST):
         return _retried(sweep, event)
+    if _is_member_at_rung(sweep, trial) and event.outcome is Outcome.CANCELED:
+        return _rested(sweep, number)
     what = "was canceled" if event.outcome is Outcome.CANCELED else "timed out"
     return _failed(sweep, number, f"its run {seed.runs[-1][-6:]} {what}: {event.sentence}")
+
+
+def _measured(sweep: Sweep, number: int, index: int, value: float | None) -> Sweep:
+    """A seed reached the end, and it is known what it is worth."""
+    sweep = _with_seed(sweep, number, index, phase=SeedPhase.OVER, value=value)
+    if value is not None:
+        return _settled(_reprieved(sweep, number), number)
+    run = sweep.trials[number].seeds[index].runs[-1][-6:]
+    if sweep.spec.evaluate:
+        return _failed(sweep, number, f"the evaluation of its run {run} gave no number")
+    return _failed(sweep, number, f"its run {run} logged no number under {sweep.spec.metric!r}")
+
+
+def _is_member_at_rung(sweep: Sweep, trial: Trial) -> bool:
+    return sweep.spec.is_population and trial.waits_for_turn
+
+
+def _rested(sweep: Sweep, number: int) -> Sweep:
+    """A member stands at its rung with a checkpoint. Where the sweep evaluates, that is what it is judged by."""
+    phase = SeedPhase.EVALUATING if sweep.spec.evaluate else SeedPhase.IDLE
+    return _with_seed(sweep, number, 0, phase=phase)
+
+
+def _after_evaluating(sweep: Sweep, event: Evaluated | EvaluationFailed | EvaluationHalted) -> Sweep:
+    number, index = event.number, event.index
+    trial = sweep.trials[number]
+    seed = trial.seeds[index]
+    match event:
+        case EvaluationHalted():
+            return _settled(_with_seed(sweep, number, index, phase=SeedPhase.UNMEASURED), number)
+        case EvaluationFailed():
+            sweep = _with_seed(sweep, number, index, failures=seed.failures + 1)
+            if not event.final and seed.failures < sweep.spec.retries:
+                return sweep
+            return _failed(_with_seed(sweep, number, index, phase=SeedPhase.IDLE), number, event.sentence)
+        case Evaluated() if seed.trained:
+            return _measured(sweep, number, index, event.value)
+    rungs = (*trial.rungs[:-1], (trial.last_rung, event.value))
+    return _with_seed(_with_trial(sweep, replace(trial, rungs=rungs)), number, index, phase=SeedPhase.IDLE)
 
 
 def _reprieved(sweep: Sweep, number: int) -> Sweep:
@@ -349,6 +457,8 @@ def _retried(sweep: Sweep, event: RunEnded) -> Sweep:
         return _failed(_with_seed(sweep, number, index, failures=failures), number, event.sentence)
     if trial.state is TrialState.PRUNING:  # it crashed instead of stopping: its rung is judged already
         return _ended(sweep, replace(_with_failures(trial, index, failures), state=TrialState.PRUNED))
+    if _is_member_at_rung(sweep, trial):  # as above: what it was worth at its rung is known
+        return _rested(_with_seed(sweep, number, index, failures=failures), number)
     return _with_seed(sweep, number, index, failures=failures, phase=SeedPhase.WANTED)
 
 
@@ -406,9 +516,12 @@ def _judged(sweep: Sweep, event: RungReached) -> Sweep:
     trial = sweep.trials[event.number]
     if trial.state is not TrialState.RUNNING or event.step <= trial.last_rung:
         return sweep
-    trial = replace(trial, rungs=(*trial.rungs, (event.step, event.value)))
+    if _is_member_at_rung(sweep, trial):
+        return sweep
+    value = None if sweep.spec.evaluate else event.value  # what is evaluated is not judged by training
+    trial = replace(trial, rungs=(*trial.rungs, (event.step, value)))
     sweep = _with_trial(sweep, trial)
-    if event.value is None:
+    if event.value is None or sweep.spec.is_population:
         return sweep
     reason = _why_stop(sweep, trial, event.step, event.value)
     return _with_trial(sweep, replace(trial, state=TrialState.PRUNING, reason=reason)) if reason else sweep
@@ -467,10 +580,19 @@ def _free(sweep: Sweep) -> int:
 
 
 def _filled(sweep: Sweep) -> Sweep:
-    """Give free slots to what is under way before anything new begins: seeds of survivors, then promotions."""
-    free = _free(sweep) if sweep.state is SweepState.RUNNING else 0
+    """Give free slots to what is under way before anything new begins: members of a population, seeds of survivors,
+    then promotions."""
+    if sweep.state is not SweepState.RUNNING:
+        return sweep
+    if sweep.spec.is_population:
+        sweep = population.turned(sweep)
+    free = _free(sweep)
     while free > 0:
-        if (survivor := _survivor(sweep)) is not None:
+        if sweep.spec.is_population:
+            if (member := population.next_to_train(sweep)) is None:
+                break
+            sweep = _with_trial(sweep, population.wanted_again(member))
+        elif (survivor := _survivor(sweep)) is not None:
             more = SeedRun(sweep.spec.seeds[len(survivor.seeds)])
             sweep = _with_trial(sweep, replace(survivor, seeds=(*survivor.seeds, more)))
         elif (trial := _promotable(sweep)) is not None:
@@ -538,8 +660,15 @@ def _for_seed(sweep: Sweep, trial: Trial, index: int, seed: SeedRun) -> Iterator
             yield Find(trial.number, index)
         elif sweep.state is SweepState.RUNNING:
             yield Start(trial.number, index)
+    elif seed.phase is SeedPhase.EVALUATING:
+        if not goes_on:
+            yield Halt(trial.number, index)
+        elif sweep.state is SweepState.RUNNING:
+            yield Evaluate(trial.number, index)
     elif seed.phase is SeedPhase.RUNNING:
         if not goes_on or trial.state is TrialState.PRUNING:
             yield Cancel(seed.runs[-1], trial.reason or "the sweep was stopped")
+        elif _is_member_at_rung(sweep, trial):
+            yield Cancel(seed.runs[-1], f"it waits at step {trial.last_rung:,} for the rest of its population")
         elif seed.held is not (sweep.state is SweepState.PAUSED):
             yield Hold(trial.number, index, held=not seed.held)

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,8 +34,9 @@ from gym_gui.services.sweeps.model import (
     TrialState,
     config_of_trial,
     decode_spec,
+    lineage,
 )
-from gym_gui.services.sweeps.space import MOST_DIMENSIONS, SpaceError, grid_points
+from gym_gui.services.sweeps.spec_check import MOST_TRIALS, why_refused, why_unable
 from gym_gui.services.trainer.errors import (
     RefusedError,
     UnknownRunError,
@@ -49,18 +50,17 @@ from gym_gui.services.trainer.runs.orchestrator import TrainerOrchestrator
 from gym_gui.services.trainer.runs.run_record import RunRecord
 from gym_gui.services.trainer.sweeps import decisions as dc
 from gym_gui.services.trainer.sweeps import readings
+from gym_gui.services.trainer.sweeps.evaluators import Evaluators
 from gym_gui.services.trainer.sweeps.study import ExhaustedError, SweepStudy, missing_for, opened_study
 from gym_gui.services.trainer.validation.train_config import validate_train_run_config
 from mosaic_protocol.process_identity import boot_id
+from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.run_config import RunConfigError
 from mosaic_protocol.states import Desired, Outcome
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-MOST_TRIALS = 100_000
-MOST_SEEDS = 1000
-MOST_RUNGS = 1000
 _LOOK_SECONDS = 0.2
 """Between two looks at live runs: what a pruned trial trains beyond its rung."""
 _AGAIN_SECONDS = 5.0
@@ -79,15 +79,22 @@ class _Kept:
     """The sweep as it was when everything outstanding had been done: while it is the same nothing is."""
     _live: tuple[Sweep | None, list[tuple[int, int]]] = (None, [])
 
+    def poke(self) -> None:
+        """Have it looked at now. Not a bound method of the event, which is another one with each look."""
+        self.poked.set()
+
+    def key(self, number: int, index: int) -> tuple[str, int, int]:
+        return self.sweep.sweep_id, number, index
+
     def live(self) -> list[tuple[int, int]]:
-        """(trial, index of the seed) of every run that is not over. Looked for when the sweep changed: it may have
-        ten thousand trials, and is looked at five times a second."""
+        """(trial, index of the seed) of every run and every evaluation that is not over. Looked for when the sweep
+        changed: it may have ten thousand trials, and is looked at five times a second."""
         if self._live[0] is not self.sweep:
             found = [
                 (trial.number, index)
                 for trial in self.sweep.trials
                 for index, seed in enumerate(trial.seeds)
-                if seed.phase is SeedPhase.RUNNING
+                if seed.phase in (SeedPhase.RUNNING, SeedPhase.EVALUATING)
             ]
             self._live = self.sweep, found
         return self._live[1]
@@ -104,6 +111,7 @@ class SweepKeeper:
         self._work = BackgroundWork()
         self._searching = ThreadPoolExecutor(1, "sweeps")
         """Optuna's only thread: it is imported there, and proposals never hold up the loop."""
+        self._evaluators = Evaluators(orchestrator.paths)
 
     def open(self) -> None:
         """Take up every sweep that is not over."""
@@ -113,6 +121,7 @@ class SweepKeeper:
     async def close(self) -> None:
         """Stop deciding; runs go on. Waits for what a study is being asked, so that its journal has no half line."""
         await self._work.close()
+        await self._evaluators.close()
         await asyncio.to_thread(self._searching.shutdown, cancel_futures=True)
 
     # ---- requests ------------------------------------------------------------------------------------------------
@@ -175,16 +184,15 @@ class SweepKeeper:
             spec = decode_spec(spec_json)
         except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
             raise RefusedError(f"this is no sweep: {error}") from None
-        if sentence := _why_refused(spec):
+        if sentence := why_refused(spec) or missing_for(spec.sampler):
             raise RefusedError(sentence)
         workers = await self._roster.manifests()
         try:
             await asyncio.to_thread(validate_train_run_config, spec.config, known_workers=workers)
         except RunConfigError as error:
             raise RefusedError("; ".join(str(error).splitlines())) from error
-        able = workers[spec.config["metadata"]["worker"]["type"]].capabilities
-        if spec.pruner == "asha" and not able.resume:
-            raise RefusedError("asha goes on from checkpoints, and this worker cannot: take the pruner median or none")
+        if sentence := why_unable(spec, workers[spec.config["metadata"]["worker"]["type"]]):
+            raise RefusedError(sentence)
         return spec
 
     # ---- keeping -------------------------------------------------------------------------------------------------
@@ -234,6 +242,9 @@ class SweepKeeper:
 
     async def _look_at(self, kept: _Kept, trial: Trial, index: int) -> None:
         seed = trial.seeds[index]
+        if seed.phase is SeedPhase.EVALUATING:
+            await self._look_at_evaluation(kept, trial.number, index)
+            return
         try:
             run = self._orchestrator.current(seed.runs[-1])
         except UnknownRunError:
@@ -244,17 +255,33 @@ class SweepKeeper:
         if run.is_over:
             await self._apply(kept, await self._end_of(kept, trial.number, index, run))
 
+    async def _look_at_evaluation(self, kept: _Kept, number: int, index: int) -> None:
+        """What was measured is forgotten after it is stored: where that fails it is looked at again."""
+        key = kept.key(number, index)
+        try:
+            event = self._evaluators.result(key)
+        except OSError as error:  # not the checkpoint's fault: it is played again when there is room for the result
+            self._evaluators.forget(key)
+            kept.done = None
+            raise WorldError(f"an evaluation cannot be kept: {error.strerror or error}") from error
+        if event is not None:
+            await self._apply(kept, event)
+            self._evaluators.forget(key)
+
     async def _look_at_rungs(self, kept: _Kept, trial: Trial, run: RunRecord) -> None:
-        spec, runs = kept.sweep.spec, trial.seeds[0].runs
+        spec, number = kept.sweep.spec, trial.number
         for step in spec.rungs:
             if step <= trial.last_rung:
                 continue
+            judged = kept.sweep.trials[number]
+            if judged.state is not TrialState.RUNNING or (spec.is_population and judged.waits_for_turn):
+                return
             if run.is_over or not await self._has_passed(spec, run, step):
                 return
-            value = await self._read(readings.value_at, self._store, spec, runs, step)
-            await self._apply(kept, dc.RungReached(trial.number, step, value))
-            if kept.sweep.trials[trial.number].state is not TrialState.RUNNING:
-                return
+            value = None
+            if not spec.evaluate:
+                value = await self._read(readings.value_at, self._store, spec, lineage(kept.sweep, number), step)
+            await self._apply(kept, dc.RungReached(number, step, value))
 
     async def _has_passed(self, spec: SweepSpec, run: RunRecord, step: int) -> bool:
         """Whether all that a run logged up to a step is stored. Headline numbers are a small read, which the loop makes
@@ -267,11 +294,10 @@ class SweepKeeper:
         return await self._read(readings.logs_beyond, self._store, spec, run.run_id, step)
 
     async def _end_of(self, kept: _Kept, number: int, index: int, run: RunRecord) -> dc.RunEnded:
-        seed = kept.sweep.trials[number].seeds[index]
-        outcome = run.outcome or Outcome.LOST
+        outcome, spec = run.outcome or Outcome.LOST, kept.sweep.spec
         value = None
-        if outcome is Outcome.COMPLETED:
-            value = await self._read(readings.value_at, self._store, kept.sweep.spec, seed.runs)
+        if outcome is Outcome.COMPLETED and not spec.evaluate:
+            value = await self._read(readings.value_at, self._store, spec, lineage(kept.sweep, number, index))
         begun = _begun_at(run)
         seconds = run.active.total(time.monotonic(), boot_id())
         return dc.RunEnded(number, index, outcome, run.reason, value, max(0, run.last_step - begun), seconds)
@@ -303,6 +329,11 @@ class SweepKeeper:
                 await self._apply(kept, found)
             case dc.Cancel(run_id, reason):
                 await self._cancel(run_id, reason)
+            case dc.Evaluate(number, index):
+                self._evaluate(kept, number, index)
+            case dc.Halt(number, index):
+                await self._evaluators.halt(kept.key(number, index))
+                await self._apply(kept, dc.EvaluationHalted(number, index))
             case dc.Hold(number, index, held):
                 await self._hold(kept, number, index, held=held)
             case dc.Tell(number):
@@ -352,21 +383,31 @@ class SweepKeeper:
             await self._apply(kept, dc.Submitted(number, index, run.run_id))
 
     def _config(self, sweep: Sweep, number: int, index: int) -> dict[str, Any]:
-        """Of the run that goes on from the last one of its seed, or of the first. Reads files."""
+        """Of the run that goes on from what its seed knows, or of the first. Reads files."""
         trial = sweep.trials[number]
         seed = trial.seeds[index]
-        name = f"{sweep.name}-t{number}-s{seed.seed}"
-        if seed.runs:
-            try:
-                config = continued(run_message(self._orchestrator.current(seed.runs[-1]), self._orchestrator))
-            except (CannotContinueError, UnknownRunError):  # it left no checkpoint
-                pass
-            else:
-                return {**config, "run_name": name}
+        name, group = f"{sweep.name}-t{number}-s{seed.seed}", f"{sweep.name}-t{number}"
         params = {**sweep.spec.fixed, **trial.params}
-        config = config_of_trial(sweep.spec, params, seed.seed, name=name, group=f"{sweep.name}-t{number}")
-        config["metadata"]["sweep"] = sweep.name
-        return config
+        fresh = config_of_trial(sweep.spec, params, seed.seed, name=name, group=group)
+        fresh["metadata"]["sweep"] = sweep.name
+        config = newest_continuation(lineage(sweep, number, index), self._message)
+        if config is None:
+            return fresh
+        if sweep.spec.is_population:  # the run that it goes on from may be another member's
+            config["metadata"]["group"] = group
+            settings, own = config["metadata"]["worker"]["config"], fresh["metadata"]["worker"]["config"]
+            settings.update(params=own["params"], seed=own["seed"])
+        return {**config, "run_name": name}
+
+    def _message(self, run_id: str) -> pb.Run:
+        return run_message(self._orchestrator.current(run_id), self._orchestrator)
+
+    def _evaluate(self, kept: _Kept, number: int, index: int) -> None:
+        """Of a seed that reached the end, its last run is what counts; at a rung a run may have crashed."""
+        runs = lineage(kept.sweep, number, index)
+        if kept.sweep.trials[number].seeds[index].trained:
+            runs = runs[-1:]
+        self._evaluators.begin(kept.key(number, index), kept.sweep.spec, runs, kept.poke)
 
     async def _cancel(self, run_id: str, reason: str) -> None:
         """A level: one that is being stopped, or over, is left alone."""
@@ -392,6 +433,17 @@ class SweepKeeper:
         await self._apply(kept, dc.HoldChanged(number, index, held))
 
 
+def newest_continuation(runs: Sequence[str], message_of: Callable[[str], pb.Run]) -> dict[str, Any] | None:
+    """The config that goes on from the newest of these runs that left a checkpoint, oldest first: one that crashed at
+    once has none, and the run before it has. Reads files."""
+    for run_id in reversed(runs):
+        try:
+            return continued(message_of(run_id))
+        except (CannotContinueError, UnknownRunError):
+            continue
+    return None
+
+
 def _begun_at(run: RunRecord) -> int:
     """The step of the checkpoint that a run goes on from, which the name of that ends with; 0 without one."""
     parent = config_of(run.config_json).get("metadata", {}).get("parent") or {}
@@ -411,47 +463,3 @@ async def _first_of(seconds: float, *events: asyncio.Event) -> None:
     finally:
         for one in waiting:
             one.cancel()
-
-
-def _why_refused(spec: SweepSpec) -> str:
-    """What of a spec cannot be; the command line has said it before with better words."""
-    return _wrong_space(spec) or _wrong_number(spec) or _wrong_rungs(spec) or missing_for(spec.sampler)
-
-
-def _wrong_space(spec: SweepSpec) -> str:
-    if not spec.space or len(spec.space) > MOST_DIMENSIONS:
-        return f"a sweep searches 1 to {MOST_DIMENSIONS} settings"
-    for name, dimension in spec.space.items():
-        if not dimension.is_sound:
-            return f"{name[:60]} has no values to search, or a range that cannot be"
-    if spec.sampler == "grid":
-        try:
-            grid_points(spec.space)
-        except SpaceError as error:
-            return str(error)
-    return ""
-
-
-def _wrong_number(spec: SweepSpec) -> str:
-    limits: Mapping[str, tuple[int, int, int]] = {
-        "trials": (spec.trials, 1, MOST_TRIALS),
-        "parallel": (spec.parallel, 1, 1000),
-        "seeds": (len(spec.seeds), 1, MOST_SEEDS),
-        "rungs": (len(spec.rungs), 0, MOST_RUNGS),
-        "last": (spec.last, 1, 1_000_000),
-        "retries": (spec.retries, 0, 100),
-        "patience": (spec.patience, 0, MOST_TRIALS),
-        "eta": (spec.eta, 2, 100),
-    }
-    for name, (value, least, most) in limits.items():
-        if not least <= value <= most:
-            return f"{name} must be between {least} and {most:,}, got {value:,}"
-    return "a seed is named twice" if len(set(spec.seeds)) < len(spec.seeds) else ""
-
-
-def _wrong_rungs(spec: SweepSpec) -> str:
-    if list(spec.rungs) != sorted(set(spec.rungs)) or any(step < 1 for step in spec.rungs):
-        return "rungs are steps in ascending order, from 1 on"
-    if spec.pruner != "none" and not spec.rungs:
-        return f"the pruner {spec.pruner} needs rungs"
-    return ""

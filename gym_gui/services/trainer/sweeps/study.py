@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from gym_gui.services.sweeps.model import Sweep, Trial, TrialState
+from gym_gui.services.sweeps.model import Sweep, Trial, TrialState, turns_told
 from gym_gui.services.sweeps.space import Dimension, Value, grid_point, grid_points
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 _ROW = "mosaic_trial"
+_TURNS = "mosaic_turns"
+"""Of a member of a population: at which step it went on from which trial, and with which settings from there on."""
 _NO_CMAES = "the sampler cmaes needs the package cmaes: install it with `pip install cmaes==0.13.1`"
 
 
@@ -84,8 +86,10 @@ class SweepStudy:
         if entry is not None and entry.state is state:
             return
         if entry is None or entry.state.is_finished():
-            self._add(trial.number, trial.params, state, trial)
+            self._add(trial.number, trial.first_params, state, trial)
             return
+        if trial.turns:
+            self._study._storage.set_trial_user_attr(entry._trial_id, _TURNS, turns_told(trial))
         for step, value in trial.rungs:
             if value is not None and step not in entry.intermediate_values:
                 self._study._storage.set_trial_intermediate_value(entry._trial_id, step, value)
@@ -99,10 +103,10 @@ class SweepStudy:
             if trial.number in known:
                 continue
             unnumbered = self._unnumbered()
-            if unnumbered is not None and _plain(unnumbered.params) == trial.params:
+            if unnumbered is not None and _plain(unnumbered.params) == trial.first_params:
                 self._number(unnumbered, trial.number)
             elif not trial.told:
-                self._add(trial.number, trial.params)
+                self._add(trial.number, trial.first_params)
             if trial.told:
                 self.tell(trial)
 
@@ -142,7 +146,7 @@ class SweepStudy:
             value=told.value if told is not None and state is State.COMPLETE else None,
             params=dict(params),
             distributions=self._distributions,
-            user_attrs={_ROW: number},
+            user_attrs={_ROW: number, **({_TURNS: turns_told(told)} if told is not None and told.turns else {})},
             intermediate_values=rungs,
         )
         self._study.add_trial(entry)

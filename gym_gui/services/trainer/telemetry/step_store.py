@@ -215,6 +215,14 @@ class StepStore:
         sql = "SELECT stream FROM cursors JOIN run_keys ON key = run WHERE run_id = ? AND acked > 0"
         return [str(stream) for (stream,) in self._small_rows(sql, (run_id,))]
 
+    def bytes_by_run(self) -> dict[str, int]:
+        """What the steps of each run take. Looks at every chunk: for a thread that may wait."""
+        sql = (
+            "SELECT run_id, sum(length(header) + coalesce(length(body), 0)) FROM chunks JOIN run_keys ON key = run"
+            " GROUP BY run"
+        )
+        return {str(run_id): int(found) for run_id, found in self._large_rows(sql, ())}
+
     def totals(self, run_id: str) -> StepTotals:
         rows = self._small_rows(
             "SELECT next_step + claimed, damaged + claimed, trimmed, claimed FROM totals JOIN run_keys ON key = run"

@@ -72,6 +72,8 @@ MIGRATIONS: list[Migration] = [_first_schema, _mean_returns_of_old_runs, _metric
 
 _LARGE_TABLES = {"metric_lines": "shape, step, stream, seq", "records": "kind, row"}
 """What may have millions of rows for a run, and what the primary key consists of besides the run."""
+_ROW_BYTES = 24
+"""What the keys of a row take beside its content, about."""
 _ROWS_PER_SLICE = 20_000
 _PAGES_PER_SLICE = 2_000
 """Slices are small enough for the write-ahead log and for those who wait to write."""
@@ -203,6 +205,16 @@ class TelemetryStore:
         """The streams of which something is stored."""
         sql = "SELECT stream FROM cursors JOIN run_keys ON key = run WHERE run_id = ? AND acked > 0"
         return [str(stream) for (stream,) in self._small.rows(sql, (run_id,))]
+
+    def bytes_by_run(self) -> dict[str, int]:
+        """What the records of each run take. Looks at every row: for a thread that may wait."""
+        lines = f"coalesce(length(line), 0) + length(numbers) + {_ROW_BYTES}"
+        sql = (
+            f"SELECT run_id, sum(found) FROM (SELECT run, sum({lines}) AS found FROM metric_lines GROUP BY run"
+            f" UNION ALL SELECT run, sum(length(line) + {_ROW_BYTES}) FROM records GROUP BY run)"
+            " JOIN run_keys ON key = run GROUP BY run"
+        )
+        return {str(run_id): int(found) for run_id, found in self._large.rows(sql)}
 
     def lifecycle(self, run_id: str) -> list[tuple[str, ev.RunLifecycleEvent]]:
         """(stream, record) of every lifecycle record of a run, in the order in which they were stored."""

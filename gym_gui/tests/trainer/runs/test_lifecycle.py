@@ -26,6 +26,7 @@ from gym_gui.tests.support.run_records import HELD, LEADER, live_record, run_rec
 from mosaic_host.capacity import HostCapacity
 from mosaic_protocol import events as ev
 from mosaic_protocol.paths import MosaicPaths
+from mosaic_protocol.run_config import LabelChange
 from mosaic_protocol.states import LIVE_STATES, Desired, Outcome, RunState, is_legal
 
 S = RunState
@@ -64,6 +65,7 @@ MOVES: list[tuple[str, RunRecord, lc.LifecycleEvent, list[tuple[RunState, RunSta
     ("the process died before it had the claim", live_record(state=S.HSHK), lc.LaunchUndone("disk full"), [], ()),
     ("a queued run no longer fits the machine", run_record(), lc.Waiting("too large"), [], ()),
     ("its worker is missing", live_record(state=S.HSHK, locator="", pid=0), lc.Waiting("not installed"), [], ()),
+    ("somebody renames it", live_record(state=S.EXEC), lc.Relabelled(LabelChange(name="other")), [], ()),
     ("its output waits", live_record(state=S.EXEC), lc.Throttled("steps wait for disk space"), [], ()),
     ("handshake", live_record(state=S.HSHK), lc.Registered("h", "{}", "w"), [(S.HSHK, S.RDY)], ()),
     ("handshake again", live_record(state=S.EXEC), lc.Registered("h", "{}", "w"), [], ()),

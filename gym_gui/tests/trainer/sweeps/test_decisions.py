@@ -59,7 +59,7 @@ class Story:
         return self
 
     def _obeyable(self) -> Iterator[dc.Instruction]:
-        return (one for one in dc.outstanding(self.sweep) if not isinstance(one, dc.Cancel))
+        return (one for one in dc.outstanding(self.sweep) if not isinstance(one, dc.Cancel | dc.Evaluate))
 
     def _obey(self, one: dc.Instruction) -> None:
         match one:
@@ -73,6 +73,8 @@ class Story:
                 self.after(dc.Submitted(number, index, request))
             case dc.Find(number, index):
                 self.after(dc.Withdrawn(number, index))
+            case dc.Halt(number, index):
+                self.after(dc.EvaluationHalted(number, index))
             case dc.Hold(number, index, held):
                 self.after(dc.HoldChanged(number, index, held))
             case dc.Tell(number):
@@ -87,6 +89,10 @@ class Story:
 
     def reaches(self, number: int, step: int, value: float | None) -> Story:
         return self.after(dc.RungReached(number, step, value)).obeyed()
+
+    def evaluates(self, number: int, value: float | None, index: int = 0) -> Story:
+        assert dc.Evaluate(number, index) in dc.outstanding(self.sweep)
+        return self.after(dc.Evaluated(number, index, value)).obeyed()
 
     @property
     def states(self) -> list[str]:
@@ -286,16 +292,56 @@ def test_rows_hold_everything_that_is_decided_from() -> None:
     assert replace(decode_sweep(encode_sweep(story.sweep)), trials=trials) == story.sweep
 
 
+# ---- evaluations -------------------------------------------------------------------------------------------------
+
+
+def test_a_seed_is_worth_what_its_evaluation_gave_and_holds_its_slot_until_then() -> None:
+    story = begun(trials=2, parallel=1, evaluate=20, seeds=(1, 2), objective="mean").ends(0, 999.0)
+    assert (list(dc.outstanding(story.sweep)), len(story.sweep.trials)) == ([dc.Evaluate(0, 0)], 1)
+    story.evaluates(0, 10.0)
+    assert [seed.seed for seed in story.trial(0).seeds] == [1, 2], "another seed is added to a survivor"
+    story.ends(0, 999.0, index=1).evaluates(0, 20.0, index=1)
+    assert (story.trial(0).state, story.trial(0).value) == (TrialState.COMPLETE, 15.0)
+
+
+def test_an_evaluation_that_fails_is_made_again_and_then_its_trial_fails() -> None:
+    story = begun(trials=2, evaluate=5, retries=1).ends(0).ends(1)
+    story.after(dc.EvaluationFailed(0, 0, "it crashed"))
+    assert dc.Evaluate(0, 0) in dc.outstanding(story.sweep)
+    story.after(dc.EvaluationFailed(0, 0, "it crashed again")).obeyed()
+    assert (story.trial(0).state, story.trial(0).reason) == (TrialState.FAILED, "it crashed again")
+    story.after(dc.EvaluationFailed(1, 0, "there is no checkpoint", final=True)).obeyed()
+    assert story.trial(1).reason == "there is no checkpoint"
+    assert "gave no number" in begun(trials=1, evaluate=5).ends(0).evaluates(0, None).trial(0).reason
+
+
+def test_a_stopped_sweep_waits_for_its_evaluations_to_be_ended_and_makes_them_when_it_goes_on() -> None:
+    story = begun(trials=1, evaluate=5).ends(0).after(dc.StopAsked())
+    assert (story.sweep.state, list(dc.outstanding(story.sweep))) == (SweepState.STOPPING, [dc.Halt(0, 0)])
+    assert story.obeyed().sweep.state is SweepState.STOPPED
+    story.after(dc.Evaluated(0, 0, 3.0))
+    assert story.trial(0).seeds[0].value is None, "a word that comes too late changes nothing"
+    story.after(dc.ResumeAsked()).obeyed().evaluates(0, 7.0)
+    assert (story.sweep.state, story.trial(0).value, len(story.submitted)) == (SweepState.COMPLETED, 7.0, 1)
+
+
+def test_a_paused_sweep_begins_no_evaluation() -> None:
+    story = begun(trials=1, evaluate=5).after(dc.PauseAsked()).obeyed().ends(0)
+    assert list(dc.outstanding(story.sweep)) == []
+    assert story.after(dc.ResumeAsked()).evaluates(0, 1.0).sweep.state is SweepState.COMPLETED
+
+
 # ---- any story ---------------------------------------------------------------------------------------------------
 
 
 @st.composite
 def stories(draw: st.DrawFn) -> tuple[Sweep, list[tuple[str, int, float]]]:
-    pruner = draw(st.sampled_from(["none", "median", "asha"]))
+    pruner = draw(st.sampled_from(["none", "median", "asha", "pbt"]))
     sweep = sweep_of(
         trials=draw(st.integers(1, 6)),
         parallel=draw(st.integers(1, 3)),
-        seeds=tuple(range(draw(st.integers(1, 3)))),
+        seeds=tuple(range(1 if pruner == "pbt" else draw(st.integers(1, 3)))),
+        evaluate=draw(st.sampled_from([0, 5])) if pruner in ("none", "pbt") else 0,
         pruner=pruner,
         rungs=() if pruner == "none" else (100, 200),
         retries=draw(st.integers(0, 1)),
@@ -320,6 +366,9 @@ def test_in_any_story_nothing_is_lost_or_doubled_and_the_sweep_comes_to_an_end(
             story.after(dc.ResumeAsked()).obeyed()
         if story.sweep.is_over:
             break
+        if waiting := _evaluations(story):
+            story.evaluates(waiting[0].number, 1.0, waiting[0].index)
+            continue
         number, index = _running(story)[0]
         cancelled = story.trial(number).seeds[index].runs[-1] in story.cancels
         story.ends(number, 1.0, STOPPED if cancelled else DONE, index)
@@ -327,6 +376,10 @@ def test_in_any_story_nothing_is_lost_or_doubled_and_the_sweep_comes_to_an_end(
     assert story.sweep.is_over
     assert not _running(story)
     assert not list(dc.outstanding(story.sweep)), "nothing is left to do for a sweep that is over"
+
+
+def _evaluations(story: Story) -> list[dc.Evaluate]:
+    return [one for one in dc.outstanding(story.sweep) if isinstance(one, dc.Evaluate)]
 
 
 def _running(story: Story) -> list[tuple[int, int]]:
@@ -356,6 +409,12 @@ def _happens(story: Story, what: str, pick: int, value: float) -> None:
         story.sweep = replace(decode_sweep(encode_sweep(story.sweep)), trials=trials)
         story.obeyed()
         return
+    if evaluations := _evaluations(story):
+        one = evaluations[pick % len(evaluations)]
+        if what == "done":
+            story.evaluates(one.number, value, one.index)
+        elif what == "broken":
+            story.after(dc.EvaluationFailed(one.number, one.index, "so it goes")).obeyed()
     running = _running(story)
     if not running:
         return

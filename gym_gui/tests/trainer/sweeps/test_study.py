@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from gym_gui.services.sweeps.foreign_studies import ForeignTrial, read_studies
-from gym_gui.services.sweeps.model import SAMPLERS, SeedRun, Sweep, SweepSpec, Trial, TrialState
+from gym_gui.services.sweeps.model import SAMPLERS, SeedRun, Sweep, SweepSpec, Trial, TrialState, Turn
 from gym_gui.services.sweeps.space import Dimension
 from gym_gui.services.trainer.sweeps import study as study_module
 from gym_gui.services.trainer.sweeps.study import ExhaustedError, SweepStudy, missing_for, opened_study
@@ -127,6 +127,24 @@ def test_ends_are_told_once_and_a_promoted_trial_once_more(tmp_path: Path) -> No
     study.tell(done)
     study.tell(done)
     assert [(one.state, one.values) for one in entries(file)] == [("pruned", (5.0,)), ("complete", (9.0,))]
+    seen = [one.intermediate_values for one in study._entries()]
+    assert seen == [{10: 5.0}, {10: 5.0}], "the later entry has everything"
+
+
+def test_a_member_of_a_population_keeps_the_settings_it_began_with_and_names_the_later_ones(tmp_path: Path) -> None:
+    sweep, file = sweep_of(), tmp_path / "study"
+    study = SweepStudy(file, sweep)
+    sweep = asked(study, sweep)
+    first = sweep.trials[0]
+    turned = replace(first, params={**first.params, "steps": 7}, turns=(Turn(10, 0, first.params),))
+    study.tell(replace(turned, state=TrialState.COMPLETE, value=9.0))
+    file_again = tmp_path / "again"
+    again = SweepStudy(file_again, sweep)
+    again.reconcile(replace(sweep, trials=(replace(turned, state=TrialState.COMPLETE, value=9.0, told=True),)))
+    for one in (study, again):
+        (entry,) = one._entries()
+        assert entry.params == first.params
+        assert entry.user_attrs["mosaic_turns"] == [{"step": 10, "source": 0, "params": turned.params}]
 
 
 def test_a_grid_has_each_point_once_and_then_no_more(tmp_path: Path) -> None:

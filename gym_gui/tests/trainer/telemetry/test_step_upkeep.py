@@ -28,7 +28,7 @@ from mosaic_protocol.steps.open_chunk import STREAM
 from mosaic_worker.recording.step_recorder import StepRecorder
 
 RUN = "run"
-PATIENCE = 30.0
+PATIENCE = 120.0
 SIZES = [1, 3, 2, 500, 6, 512, 7, 7, 7, 490, 30, 1]
 
 

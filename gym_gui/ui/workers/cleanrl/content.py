@@ -20,6 +20,7 @@ from gym_gui.ui.forms.parameter_panel import ParameterPanel
 from gym_gui.ui.forms.run_fields import hardware_fields, note_fields
 from gym_gui.ui.forms.settings_of import mapping
 from gym_gui.ui.forms.start_panel import StartPanel
+from gym_gui.ui.forms.sweep_panel import SweepPanel
 from gym_gui.ui.forms.text_panels import CommandPreview, DocumentationPanel, NotesPanel
 from gym_gui.ui.theme import Themes
 from gym_gui.ui.workers.catalog import WorkerEntry
@@ -34,8 +35,16 @@ class CleanRlContent(QWidget):
     changed = pyqtSignal()
     script_changed = pyqtSignal()
 
-    def __init__(self, themes: Themes, entry: WorkerEntry, notes_panel: NotesPanel, extras: ExtrasPanel | None) -> None:
+    def __init__(
+        self,
+        themes: Themes,
+        entry: WorkerEntry,
+        notes_panel: NotesPanel,
+        extras: ExtrasPanel | None,
+        sweep: SweepPanel,
+    ) -> None:
         super().__init__()
+        self.sweep = sweep
         self.extras = extras
         self.picker = ScriptPicker(themes, entry)
         self.environment = EnvironmentPicker()
@@ -189,6 +198,7 @@ class CleanRlContent(QWidget):
         left = [
             self._section("run", tr("Algorithm and environment"), self.picker, self.environment, self.run),
             self._section("parameters", tr("Algorithm parameters"), self.parameters),
+            self._section("sweep", tr("Sweep"), self.sweep, open_=False),
         ]
         right = [
             self._section("start", tr("Start"), self.start),

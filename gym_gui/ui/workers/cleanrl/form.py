@@ -11,6 +11,7 @@ from gym_gui.services.run_request import RunRequest, default_name, train_command
 from gym_gui.services.worker_queries import WorkerQueries
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.forms.field_editor import FieldEditor
+from gym_gui.ui.forms.field_group import FieldGroup
 from gym_gui.ui.forms.flag_fields import (
     ARTIFACT_FLAGS,
     PLACED_FLAGS,
@@ -46,7 +47,7 @@ class CleanRlTrainForm(TrainForm):
 
     def __init__(self, cockpit: Cockpit, entry: WorkerEntry, queries: WorkerQueries) -> None:
         super().__init__(cockpit, entry, queries)
-        self.content = CleanRlContent(cockpit.themes, entry, self.notes_panel, self.extras)
+        self.content = CleanRlContent(cockpit.themes, entry, self.notes_panel, self.extras, self.sweep)
         self.content.documentation.link_wanted.connect(lambda address: open_in_browser(address, cockpit.notify))
         self.parameters, self.environment = self.content.parameters, self.content.environment
         self.preview = self.content.preview
@@ -281,6 +282,12 @@ class CleanRlTrainForm(TrainForm):
         self.preview.show_command(train_command(self.content.picker.script(), request))
         self.content.run["run_name"].hint(request.run_name)
         self.content.show_problems(problems)
+
+    def searchable(self) -> list[FieldGroup]:
+        return [self.parameters.fields]
+
+    def script_words(self) -> list[str]:
+        return self.content.picker.script().words()
 
     def editor_of(self, field: str) -> FieldEditor | None:
         return self.content.editor_of(field)

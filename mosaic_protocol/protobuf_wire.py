@@ -1,7 +1,7 @@
-"""The wire format of protocol buffers, as much as event files need of it.
+"""The wire format of protocol buffers, as much as event files and W&B's files need of it.
 
-By hand, because the classes for it come with TensorBoard, which is no dependency of the command line, and because what
-a stranger wrote is read here: nothing is believed, nothing is allocated by a length that a file claims.
+By hand, because the classes for it come with TensorBoard and wandb, which are no dependencies of the command line, and
+because what a stranger wrote is read here: nothing is believed, nothing is allocated by a length that a file claims.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ def fields(data: bytes, begin: int = 0, end: int | None = None) -> Iterator[Fiel
 
 def varint(data: bytes, begin: int, end: int) -> tuple[int, int]:
     """A number of variable length, and where it ends."""
+    if begin < end and data[begin] < 0x80:  # most are of one byte
+        return data[begin], begin + 1
     value = shift = 0
     for place in range(begin, min(end, begin + _LONGEST_VARINT)):
         byte = data[place]
