@@ -20,7 +20,7 @@ import pytest
 
 from gym_gui.services.trainer.client import ClientError
 from gym_gui.services.trainer.daemon import _make_folders
-from gym_gui.services.trainer.daemon_control import EXIT_ALREADY_RUNS
+from gym_gui.services.trainer.daemon_control import EXIT_ALREADY_RUNS, answers
 from gym_gui.services.trainer.instance_lock import holder
 from gym_gui.tests.faults.small_disk import SmallDisk, on_a_small_disk
 from gym_gui.tests.support.daemon_process import DaemonProcess, wait_for
@@ -290,6 +290,7 @@ def test_of_daemons_that_start_together_one_serves(make_daemon: MakeDaemon) -> N
         told = [(process.poll(), daemon.output()[-500:]) for process, daemon in zip(processes, daemons, strict=True)]
         raise AssertionError(f"{error}; statuses and last words: {told}") from error
     (winner,) = (daemon for daemon in daemons if daemon.process is not None and daemon.process.poll() is None)
+    wait_for("the one that stayed to answer", lambda: answers(winner.paths))  # it has the lock before it listens
     run_id = winner.submit(total_timesteps=5)
     assert winner.wait_over(run_id).outcome == "completed"
 

@@ -88,7 +88,7 @@ def train(session, settings):
         session.scalars(step, {"charts/episodic_return": float(climber.place[0]) / step * (step / 10 + 1)})
         if notes:
             with (notes / name).open("a") as file:
-                file.write(f"{step}\\n")
+                file.write(f"{step} {os.environ['MOSAIC_RUN_ID']}\\n")
         crashed = notes / f"crashed-{params['crashes']}" if notes and params["crashes"] else None
         so_often = crashed.stat().st_size if crashed and crashed.exists() else 0
         if crashed and step >= params["crash_at"] and so_often < params["crashes"]:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from PyQt6.QtCore import QTimer
+from PyQt6.QtCore import QEvent, QTimer
 from PyQt6.QtWidgets import QApplication, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -244,6 +244,8 @@ def test_many_selections_leave_no_feed_and_no_memory(
         for number in range(times):
             cockpit.window.cockpit.selection.select([runs[number % 4]] if number % 3 else runs[: 1 + number % 4])
             QApplication.processEvents()
+            # An event loop deletes what was left for later before it waits again; processEvents alone never does.
+            QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
 
     switch(selections // 2)
     gc.collect()

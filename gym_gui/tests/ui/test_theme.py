@@ -9,6 +9,7 @@ from PyQt6.QtGui import QColor, QImage, QPainter, QPalette
 from PyQt6.QtWidgets import QApplication, QLineEdit, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
+from gym_gui.ui.icons import icon
 from gym_gui.ui.theme import _SHEET, DARK, LIGHT, PILL_TINT, Theme, Themes, blended
 from gym_gui.ui.widgets.calm import CalmCombo
 from gym_gui.ui.widgets.status_badge import _COLOURS
@@ -31,6 +32,13 @@ def contrast(one: QColor, other: QColor) -> float:
     """The ratio of WCAG 2: 1 for equal colours, 21 for black on white."""
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
+
+
+def test_an_icon_that_is_asked_for_again_is_not_made_again(qtbot: QtBot) -> None:
+    """Its maker keeps every icon: one for each call would be a leak."""
+    names = [icon("run", QColor("#80336699")).cacheKey() for _ in range(3)]
+    assert len(set(names)) == 1
+    assert icon("run", QColor("#40336699")).cacheKey() != names[0], "the same colour, less of it"
 
 
 def test_contrast_is_what_the_standard_says() -> None:
