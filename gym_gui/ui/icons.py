@@ -59,7 +59,7 @@ _NAMES = {
 
 def icon(name: str, colour: QColor) -> QIcon:
     """The icon for a purpose; an unknown one is a programming error."""
-    # By its name: qtawesome keeps every icon under the text of what it was asked for, and that of a QColor is its address,
-    # so each call would leave one more icon behind.
+    # By its name: qtawesome keeps every icon under the text of what it was asked for, and that of a QColor is its
+    # address, so each call would leave one more icon behind.
     made: QIcon = qtawesome.icon(_NAMES[name], color=colour.name(QColor.NameFormat.HexArgb))
     return made
