@@ -167,10 +167,10 @@ QSpinBox::up-button, QDoubleSpinBox::up-button, QSpinBox::down-button, QDoubleSp
 }
 QSpinBox::up-arrow, QDoubleSpinBox::up-arrow { image: url("$assets/up-$name.svg"); width: 10px; height: 10px; }
 QSpinBox::down-arrow, QDoubleSpinBox::down-arrow { image: url("$assets/down-$name.svg"); width: 10px; height: 10px; }
-QCheckBox::indicator, QTableView::indicator {
+QCheckBox::indicator, QTableView::indicator, QListView::indicator {
     width: 15px; height: 15px; border: 1px solid $strong_border; border-radius: 4px; background: $field;
 }
-QCheckBox::indicator:checked, QTableView::indicator:checked {
+QCheckBox::indicator:checked, QTableView::indicator:checked, QListView::indicator:checked {
     background: $fill; border-color: $fill; image: url("$assets/check.svg");
 }
 QCheckBox::indicator:focus { border-color: $accent; }

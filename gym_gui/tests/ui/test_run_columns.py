@@ -242,3 +242,30 @@ def test_the_palette_finds_settings_and_makes_them_columns(make_cockpit: MakeCoc
     assert RATE in panel.list.columns.shown
     assert "Column › learning_rate" not in [one.text for one in app.window.palette_popup.findings("learning")]
     assert not [one for one in app.window.palette_popup.findings("") if one.text.startswith("Column")]
+
+
+def test_the_list_is_sorted_from_the_palette_and_the_keyboard_is_in_it(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    app, panel = filled(make_cockpit)
+    for number, value in enumerate((30.0, 10.0, 50.0, 20.0, 40.0), start=1):
+        app.window.cockpit.runs.take([labelled(number, headline={MEAN_RETURN: value})])
+    assert app.window.palette_popup.findings("sort return")[0].text == "View › Runs › Best return first"
+    app.window.palette_popup.findings("sort return")[0].act()
+    assert names(panel) == ["run-3", "run-5", "run-1", "run-4", "run-2"]
+    qtbot.waitUntil(panel.list.hasFocus)
+    found = {one.text: one for one in app.window.palette_popup.findings("sort")}
+    found["Sort the runs › Mean return"].act()
+    assert names(panel) == ["run-2", "run-4", "run-1", "run-5", "run-3"], "once more turns it round"
+    found["Sort the runs › Name"].act()
+    assert names(panel) == ["run-1", "run-2", "run-3", "run-4", "run-5"]
+
+
+def test_what_is_not_ticked_in_the_chooser_is_a_box_that_can_be_seen(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    app, panel = filled(make_cockpit)
+    panel._show_columns()
+    qtbot.keyClicks(panel.chooser.query, "learning")
+    row = next(item for item in panel.chooser._items() if not item.isHidden())
+    picture = panel.chooser.list.grab().copy(panel.chooser.list.visualItemRect(row)).toImage()
+    edge = app.window.cockpit.themes.theme.colour("strong_border").rgb()
+    seen = [picture.pixel(x, y) for x in range(30) for y in range(picture.height())]
+    assert seen.count(edge) > 20
+    panel.chooser.hide()

@@ -10,7 +10,7 @@ import pytest
 from PyQt6.QtCore import QPointF
 from pytestqt.qtbot import QtBot
 
-from gym_gui.services.charts.drawing import Dot
+from gym_gui.services.charts.drawing import Dot, Line
 from gym_gui.services.charts.panels import LinePanel
 from gym_gui.services.compare.comparison import Question, compared
 from gym_gui.services.compare.curves import curves_of
@@ -20,6 +20,7 @@ from gym_gui.tests.support.daemon_process import DaemonProcess
 from gym_gui.tests.ui.conftest import MakeCockpit
 from gym_gui.tests.ui.test_run_index import HANG, STAGE
 from gym_gui.tests.ui.test_run_rows import made
+from gym_gui.ui.metrics_store import MetricsStore
 from gym_gui.ui.panels.run_comparison import RunComparison, verdict
 from gym_gui.ui.panels.stage import Stage
 
@@ -57,6 +58,22 @@ def test_the_sentence_says_no_more_than_the_numbers_do() -> None:
     assert verdict(compared_runs(better=1.0)).endswith("the interval includes an even chance.")
 
 
+def single_runs(*numbers: int) -> Any:
+    steps = np.linspace(0, 100, 20)
+    chosen = grouped([RUNS[number] for number in numbers], EACH)
+    return compared(
+        {
+            group.label: [Measured(one, 10.0 * place, "", Curve(steps, steps, steps, None)) for one in group.runs]
+            for place, group in enumerate(chosen, start=1)
+        },
+        Question(samples=50),
+    )
+
+
+def test_one_run_of_each_is_called_so() -> None:
+    assert "with one run of each: repeat it" in verdict(single_runs(0, 4))
+
+
 @pytest.fixture
 def view(make_cockpit: MakeCockpit, qtbot: QtBot) -> RunComparison:
     cockpit = make_cockpit(None, STAGE)
@@ -89,6 +106,21 @@ def test_every_seed_is_a_dot_that_says_its_name_and_a_group_can_be_hidden(view: 
     assert "ppo-0.2:" not in curves.told_at(middle)
     for chart in (curves, scores, improvement):
         assert not chart.grab().isNull()
+
+
+def test_a_single_run_has_the_colour_that_it_has_in_every_other_plot(view: RunComparison) -> None:
+    store = MetricsStore.of(view._cockpit.bridge)
+    first, second = RUNS[0].run_id, RUNS[4].run_id
+    store.give_colours([])
+    store.give_colours([second, first])
+    view.found = single_runs(0, 4)
+    view.curves = {axis: curves_of(view.found, axis) for axis in Axis}
+    view._draw()
+    theme = view._cockpit.themes.theme
+    wanted = {0: theme.curve(1).name(), 1: theme.curve(0).name()}
+    for chart in view.charts[:2]:
+        shapes = [shape for shape in chart.shapes() if isinstance(shape, Line | Dot) and shape.series is not None]
+        assert {shape.series: chart.colour(shape).name() for shape in shapes} == wanted
 
 
 def test_groups_follow_what_differs_and_curves_what_they_are_drawn_over(view: RunComparison) -> None:

@@ -36,6 +36,7 @@ from gym_gui.services.compare.of_runs import EACH, SEEDS, grouped, measured_and_
 from gym_gui.services.run_diff import MOST_RUNS as MOST_IN_DIFF
 from gym_gui.services.run_diff import compared as settings_compared
 from gym_gui.ui.context import Cockpit
+from gym_gui.ui.metrics_store import MetricsStore
 from gym_gui.ui.plots.drawing_view import DrawingView
 from gym_gui.ui.styling import let_shrink
 from gym_gui.ui.widgets.calm import CalmCombo
@@ -217,7 +218,7 @@ class RunComparison(QWidget):
             self._add_notes(layout, self.found)
             layout.addWidget(self._table(self.found))
             for panel in self._panels(self.found):
-                self._add_chart(layout, panel)
+                self._add_chart(layout, panel, self._colours(self.found))
         layout.addStretch(1)
         self._scroll.setWidget(inside)
 
@@ -242,14 +243,14 @@ class RunComparison(QWidget):
             heading = QLabel(title)
             heading.setProperty("role", "section")
             grid.addWidget(heading, 0, column, Qt.AlignmentFlag.AlignRight)
-        theme = self._cockpit.themes.theme
+        theme, colours = self._cockpit.themes.theme, self._colours(found)
         for line, group in enumerate(found.groups, start=1):
             toggle = QToolButton()
             toggle.setText(group.label.replace("&", "&&"))
             toggle.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
             toggle.setCheckable(True)
             toggle.setChecked(line - 1 not in self._hidden)
-            toggle.setIcon(QIcon(dot(theme.curve(line - 1))))
+            toggle.setIcon(QIcon(dot(theme.curve(colours[line - 1]))))
             toggle.setToolTip(self.tr("Show or hide it in the pictures"))
             toggle.toggled.connect(lambda on, number=line - 1: self._toggle(number, on))
             grid.addWidget(toggle, line, 0, Qt.AlignmentFlag.AlignLeft)
@@ -274,10 +275,19 @@ class RunComparison(QWidget):
             panels.append(figures.improvement_panel(found))
         return panels
 
-    def _add_chart(self, layout: QVBoxLayout, panel: Panel) -> None:
+    def _colours(self, found: Comparison) -> list[int]:
+        """A group that is a single run has the colour that this run has in every other plot, unless others are groups
+        of several: those have no colour elsewhere, and two groups would share one."""
+        members = [[one.run.run_id for one in (*group.runs, *group.left_out)] for group in found.groups]
+        if any(len(runs) != 1 for runs in members):
+            return list(range(len(members)))
+        store = MetricsStore.of(self._cockpit.bridge)
+        return [store.colour_number(run_id) for (run_id,) in members]
+
+    def _add_chart(self, layout: QVBoxLayout, panel: Panel, colours: Sequence[int]) -> None:
         title = QLabel(panel.title)
         title.setProperty("role", "section")
-        chart = DrawingView(self._cockpit.themes, panel)
+        chart = DrawingView(self._cockpit.themes, panel, colours)
         chart.hide_series(self._hidden)
         self.charts.append(chart)
         layout.addWidget(title)
@@ -349,9 +359,10 @@ def verdict(found: Comparison) -> str:
     others = [group for group in found.groups if group is not best]
     closest = max(others, key=lambda group: group.estimates["iqm"].value)
     chance = found.improvements[best.label, closest.label]
-    few = any(len(group.runs) < 2 for group in (best, closest))
-    if few:
-        return f"{best.label} is ahead of {closest.label}, by one run each or fewer: repeat it before you conclude."
+    single = [group.label for group in (best, closest) if len(group.runs) < 2]
+    if single:
+        of_whom = "each" if len(single) == 2 else single[0]
+        return f"{best.label} is ahead of {closest.label}, with one run of {of_whom}: repeat it before you conclude."
     told = f"{best.label} beats {closest.label} with probability {chance.value:.2f}"
     is_sure = chance.low is not None and chance.low > 0.5
     return f"{told}." if is_sure else f"{told}: the interval includes an even chance."

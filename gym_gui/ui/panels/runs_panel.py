@@ -185,7 +185,13 @@ class RunsPanel(QWidget):
         which, also = tr("Settings, metrics and facts as columns of the list"), "column setting metric add"
         choose = Command("choose-columns", tr("Choose the columns"), menu, "Ctrl+Shift+K", which, also)
         self._cockpit.commands.add(choose, self._show_columns)
-        self._cockpit.commands.finders.append(self.found_columns)
+        best, also = (
+            tr("Sort the list by the mean return; once more turns it round"),
+            "sort order highest mean reward top",
+        )
+        by_return = Command("best-return-first", tr("Best return first"), menu, "", best, also)
+        self._cockpit.commands.add(by_return, partial(self._sort_by, "return"))
+        self._cockpit.commands.finders += [self.found_columns, self.found_sortings]
         deleted, also = tr("Deleted runs, to restore or to delete for good"), "deleted restore undo recycle bin removed"
         trash = Command("trash", tr("Show the trash"), menu, "Ctrl+Shift+T", deleted, also)
         self._cockpit.commands.add(trash, self.show_trash)
@@ -328,6 +334,25 @@ class RunsPanel(QWidget):
                 act = partial(self.list.columns.show, column, True)
                 help_text = self.tr("Show {setting} as a column of the list of runs").format(setting=name)
                 yield Found(self.tr("Column › {setting}").format(setting=name), self.tr("setting"), help_text, act)
+
+    def found_sortings(self, query: str) -> Iterator[Found]:
+        """What the list can be sorted by, for the palette: a heading needs a mouse."""
+        words = query.lower().replace("_", " ").split()
+        if not any(word in ("sort", "order") for word in words):
+            return
+        for name in self.list.columns.shown:
+            title = self.table.title(name)
+            if all(word in f"sort order the runs by {title}".replace("_", " ").lower() for word in words):
+                text = self.tr("Sort the runs › {column}").format(column=title)
+                help_text = self.tr("Sort the list of runs by this column; once more turns it round")
+                yield Found(text, self.tr("column"), help_text, partial(self._sort_by, name))
+
+    def _sort_by(self, name: str) -> None:
+        """The keyboard goes to the list: what comes first is one key away."""
+        self._come_forward()
+        self._leave_trash()
+        self.list.columns.sort_by(name)
+        self.list.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _settings(self) -> list[str]:
         return sorted({name for row in self.table.order.rows.values() for name in row.settings})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from PyQt6.QtCore import QPointF, QSize, Qt
@@ -19,10 +20,16 @@ _ROLES = {"ink": "text", "muted": "muted", "grid": "border", "axis": "strong_bor
 
 
 class DrawingView(QWidget):
-    """Draws one panel as wide as there is room. :attr:`hidden_series` are those that are left out."""
+    """Draws one panel as wide as there is room. :attr:`hidden_series` are those that are left out.
 
-    def __init__(self, themes: Themes, panel: Panel, parent: QWidget | None = None) -> None:
+    ``colours`` has the number of the theme's curve colour for each series; without it, they come in order.
+    """
+
+    def __init__(
+        self, themes: Themes, panel: Panel, colours: Sequence[int] | None = None, parent: QWidget | None = None
+    ) -> None:
         super().__init__(parent)
+        self._colours = colours
         self._themes, self._panel = themes, panel
         self.hidden_series: frozenset[int] = frozenset()
         self.drawing: Drawing = drawn(panel, 480)
@@ -63,19 +70,29 @@ class DrawingView(QWidget):
             painter.save()
             match shape:
                 case Line():
-                    _paint_line(painter, shape, theme)
+                    _paint_line(painter, shape, self.colour(shape))
                 case Area():
                     painter.setPen(Qt.PenStyle.NoPen)
-                    painter.setBrush(_colour(theme, shape.colour, shape.opacity))
+                    painter.setBrush(self.colour(shape))
                     painter.drawPolygon(_polygon(shape.points))
                 case Dot():
                     painter.setPen(QPen(theme.colour("panel"), 1) if shape.outline else Qt.PenStyle.NoPen)
-                    painter.setBrush(_colour(theme, shape.colour, shape.opacity))
+                    painter.setBrush(self.colour(shape))
                     painter.drawEllipse(QPointF(shape.x, shape.y), shape.radius, shape.radius)
                 case Words():
                     self._paint_words(painter, shape, theme)
             painter.restore()
         painter.end()
+
+    def colour(self, shape: Line | Area | Dot) -> QColor:
+        """In the theme of now."""
+        theme = self._themes.theme
+        if self._colours is not None and shape.series is not None and shape.colour not in _ROLES:
+            colour = theme.curve(self._colours[shape.series])
+        else:
+            colour = _colour(theme, shape.colour)
+        colour.setAlphaF(shape.opacity)
+        return colour
 
     def _paint_words(self, painter: QPainter, shape: Words, theme: Theme) -> None:
         font = QFont(self.font())
@@ -123,8 +140,8 @@ class DrawingView(QWidget):
         return "\n".join([quantity(x), *lines]) if lines else ""
 
 
-def _paint_line(painter: QPainter, shape: Line, theme: Theme) -> None:
-    pen = QPen(_colour(theme, shape.colour, shape.opacity), shape.width)
+def _paint_line(painter: QPainter, shape: Line, colour: QColor) -> None:
+    pen = QPen(colour, shape.width)
     if shape.dash:
         pen.setDashPattern([float(part) / max(shape.width, 1.0) for part in shape.dash.split()])
     painter.setPen(pen)
@@ -138,7 +155,5 @@ def _polygon(points: np.ndarray) -> QPolygonF:
     return QPolygonF([QPointF(float(x), float(y)) for x, y in points])
 
 
-def _colour(theme: Theme, role: str, opacity: float = 1.0) -> QColor:
-    colour = theme.colour(_ROLES[role]) if role in _ROLES else theme.curve(int(role[1:]))
-    colour.setAlphaF(opacity)
-    return colour
+def _colour(theme: Theme, role: str) -> QColor:
+    return theme.colour(_ROLES[role]) if role in _ROLES else theme.curve(int(role[1:]))
