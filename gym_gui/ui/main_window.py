@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PyQt6.QtCore import Qt, QTimer
-from PyQt6.QtGui import QCloseEvent
+from PyQt6.QtGui import QCloseEvent, QKeyEvent
 from PyQt6.QtWidgets import (
     QApplication,
     QDockWidget,
     QMainWindow,
     QMenu,
+    QPushButton,
     QStackedWidget,
     QTabWidget,
+    QToolButton,
     QVBoxLayout,
     QWidget,
 )
@@ -142,6 +144,16 @@ class MainWindow(QMainWindow):
 
     def focusNextPrevChild(self, forwards: bool) -> bool:
         return self._panes.tab(forwards=forwards)
+
+    def keyPressEvent(self, event: QKeyEvent | None) -> None:
+        """Return presses the button that has the focus, as in dialogs. What takes Return itself never gets here, and a
+        key that is held down presses once."""
+        focused = QApplication.focusWidget()
+        is_return = event is not None and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if event is None or not is_return or not isinstance(focused, QPushButton | QToolButton):
+            super().keyPressEvent(event)
+        elif not event.isAutoRepeat() and not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier:
+            focused.click()
 
     # ---- commands ------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from gym_gui.ui.commands import Command
 from gym_gui.ui.parts import Part, Place
 from gym_gui.ui.preferences import FILE_NAME, Preferences
 from gym_gui.ui.widgets.command_palette import matches
+from gym_gui.ui.widgets.empty_page import EmptyPage
 from gym_gui.ui.widgets.segments import Segments
 from gym_gui.ui.widgets.snackbar import Notice
 from mosaic_protocol.proto import trainer_pb2 as pb
@@ -249,3 +250,12 @@ def test_no_tab_bar_is_left_over_when_the_layout_is_reset(make_cockpit: MakeCock
     qtbot.waitUntil(lambda: shown() == [narrow])
     window.resize(1280, 800)
     qtbot.waitUntil(lambda: shown() == expected)
+
+
+def test_a_sentence_in_an_empty_panel_is_not_as_wide_as_the_screen(qtbot: QtBot) -> None:
+    page = EmptyPage("Nothing yet", "A sentence that goes on and on. " * 8, "Begin")
+    qtbot.addWidget(page)
+    page.resize(1600, 300)
+    page.show()
+    assert page.text.width() < 700 and page.text.height() > 2 * page.text.fontMetrics().height()
+    assert abs(page.text.geometry().center().x() - page.rect().center().x()) <= 1

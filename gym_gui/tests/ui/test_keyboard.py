@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from PyQt6.QtCore import QPoint, Qt
-from PyQt6.QtGui import QColor, QImage
+from PyQt6.QtCore import QEvent, QPoint, Qt
+from PyQt6.QtGui import QColor, QImage, QKeyEvent
 from PyQt6.QtTest import QTest
 from PyQt6.QtWidgets import QApplication, QDialog, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
@@ -137,6 +137,21 @@ def test_the_key_of_a_panel_leads_to_something_in_it(cockpit: CockpitApp) -> Non
         assert pane is not None
         reachable = stops(pane)
         assert not reachable or QApplication.focusWidget() is reachable[0], name
+
+
+def test_return_presses_the_button_that_has_the_focus_and_once_while_it_is_held(cockpit: CockpitApp) -> None:
+    button = QPushButton("Press", cockpit.window.centralWidget())
+    pressed: list[bool] = []
+    button.clicked.connect(pressed.append)
+    button.show()
+    button.setFocus()
+    press(cockpit, KEY.Key_Return)
+    assert len(pressed) == 1
+    held = QKeyEvent(QEvent.Type.KeyPress, KEY.Key_Return, Qt.KeyboardModifier.NoModifier, "\r", True)
+    QApplication.sendEvent(button, held)
+    assert len(pressed) == 1
+    press(cockpit, KEY.Key_Enter, Qt.KeyboardModifier.KeypadModifier)
+    assert len(pressed) == 2
 
 
 def test_what_gets_the_focus_is_scrolled_into_sight(cockpit: CockpitApp, qtbot: QtBot) -> None:

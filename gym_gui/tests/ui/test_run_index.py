@@ -123,6 +123,11 @@ def test_what_differs_between_selected_runs_is_shown_and_copied(
     assert differences.isVisible() and not stage.compared.plot.isVisible()
     header = differences.list.headerItem()
     assert header is not None and [header.text(column) for column in (2, 3, 4)] == ["A · run 1", "B · run 2", "B − A"]
+    for width in (1600, 1250):
+        cockpit.window.resize(width, 900)
+        columns = differences.list.header()
+        qtbot.waitUntil(lambda width=width: differences.width() in range(width - 100, width + 1), timeout=HANG)
+        assert columns is not None and columns.length() <= columns.width(), "the last column is not cut off"
     assert shown(differences)["steps"] == ["10", "20"] and "host" not in shown(differences)
     differences.only.setChecked(False)
     assert len(set(shown(differences)["host"])) == 1

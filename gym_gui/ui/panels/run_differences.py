@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PyQt6.QtCore import Qt
-from PyQt6.QtGui import QFont, QGuiApplication, QIcon, QShowEvent
+from PyQt6.QtGui import QFont, QGuiApplication, QIcon, QResizeEvent, QShowEvent
 from PyQt6.QtWidgets import (
     QCheckBox,
     QHBoxLayout,
@@ -107,6 +107,12 @@ class RunDifferences(QWidget):
     def showEvent(self, event: QShowEvent | None) -> None:
         super().showEvent(event)
         self._read_if_seen()
+
+    def resizeEvent(self, event: QResizeEvent | None) -> None:
+        """What B has more than A stays in sight when a panel beside the stage takes room from it."""
+        super().resizeEvent(event)
+        if self.diff is not None:
+            self._size_columns(len(self.diff.runs), pair=len(self.diff.runs) == 2)
 
     def _read_if_seen(self) -> None:
         """One reading at a time; news that came meanwhile is read after it."""

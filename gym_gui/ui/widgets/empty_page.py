@@ -5,6 +5,9 @@ from __future__ import annotations
 from PyQt6.QtCore import Qt, pyqtSignal
 from PyQt6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
+_WIDEST_TEXT = 620
+"""About ninety letters: the eye finds the next line."""
+
 
 class EmptyPage(QWidget):
     """A title, a sentence, and at most one button; ``acted()`` when it was pressed."""
@@ -17,6 +20,7 @@ class EmptyPage(QWidget):
         self.title.setProperty("role", "title")
         self.text.setProperty("role", "muted")
         self.text.setWordWrap(True)
+        self.text.setMaximumWidth(_WIDEST_TEXT)
         self.button.setProperty("kind", "primary")
         self.button.clicked.connect(self.acted)
         for label in (self.title, self.text):
@@ -25,12 +29,16 @@ class EmptyPage(QWidget):
         row.addStretch()
         row.addWidget(self.button)
         row.addStretch()
+        middle = QHBoxLayout()
+        middle.addStretch()
+        middle.addWidget(self.text, 1)
+        middle.addStretch()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(24, 12, 24, 12)
         layout.setSpacing(8)
         layout.addStretch()
         layout.addWidget(self.title)
-        layout.addWidget(self.text)
+        layout.addLayout(middle)
         layout.addLayout(row)
         layout.addStretch()
         self.tell(title, text, action)
