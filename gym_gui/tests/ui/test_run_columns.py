@@ -269,3 +269,9 @@ def test_what_is_not_ticked_in_the_chooser_is_a_box_that_can_be_seen(make_cockpi
     seen = [picture.pixel(x, y) for x in range(30) for y in range(picture.height())]
     assert seen.count(edge) > 20
     panel.chooser.hide()
+
+
+def test_the_steps_of_a_usual_training_are_read_whole(make_cockpit: MakeCockpit) -> None:
+    _, panel = filled(make_cockpit)
+    width = panel.list.columnWidth(panel.table.number_of("steps"))
+    assert panel.list.fontMetrics().horizontalAdvance("205,820 / 500,000") + 16 <= width
