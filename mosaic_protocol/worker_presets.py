@@ -95,6 +95,11 @@ class Preset(StrictModel):
     settings: dict[SettingName, JsonValue] = Field(min_length=1)
     evidence: Evidence
 
+    def worker_config(self) -> dict[str, JsonValue]:
+        """The worker's part of a run config with these settings."""
+        named: dict[str, JsonValue] = {"algo": self.algo, "env_id": self.env_id}
+        return {**named, "total_timesteps": self.total_timesteps, "params": self.settings}
+
 
 class PresetError(LookupError):
     """There is no such preset; the message is one sentence."""

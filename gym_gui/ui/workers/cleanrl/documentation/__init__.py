@@ -9,7 +9,11 @@ from pathlib import Path
 PAGES = Path(__file__).parent
 STEPS = "<!-- steps by family -->"
 """Where a page shows the rows of ``timesteps.toml`` that are about its algorithm."""
-BASES = {"practice": "common practice of the field", "measured": "measured here", "estimate": "our estimate, not measured"}
+BASES = {
+    "practice": "common practice of the field",
+    "measured": "measured here",
+    "estimate": "our estimate, not measured",
+}
 
 
 def with_steps(page: str, algo: str) -> str:
