@@ -46,6 +46,7 @@ __all__ = [
     "WorkerManifest",
     "discover",
     "load_manifest",
+    "read_toml",
 ]
 
 DISTRIBUTION = "mosaic-rl"
@@ -163,7 +164,7 @@ def load_manifest(package_dir: Path) -> WorkerManifest:
     """Read and check the manifest in a worker's package folder; raises only :class:`ManifestError`."""
     file = package_dir.absolute() / FILE_NAME
     try:
-        tables = ManifestFile.model_validate(_read_toml(file))
+        tables = ManifestFile.model_validate(read_toml(file))
     except pydantic.ValidationError as error:
         raise ManifestError(file, suggest.problems_of(error, ManifestFile)) from None
     misplaced = [*_misplaced_modules(tables, file.parent), *_missing_files(tables, file.parent)]
@@ -284,7 +285,8 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _read_toml(file: Path) -> dict[str, Any]:
+def read_toml(file: Path) -> dict[str, Any]:
+    """The content of a file of a worker's, of bounded size. Raises :class:`ManifestError`."""
     try:
         with file.open("rb") as stream:
             text = stream.read(MAX_MANIFEST_BYTES + 1)

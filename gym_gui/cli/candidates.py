@@ -57,6 +57,19 @@ def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterato
 
 
 @_silently
+def presets(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterator[CompletionItem]:
+    """The presets of the algorithm that was typed."""
+    from mosaic_protocol.worker_manifest import discover
+    from mosaic_protocol.worker_presets import presets_of
+
+    offered = [one for manifest in discover().workers.values() for one in presets_of(manifest)[0]]
+    for one in offered:
+        is_meant = one.algo == ctx.params.get("algo") and ctx.params.get("env_id") in (None, one.env_id)
+        if is_meant and one.name.startswith(incomplete):
+            yield CompletionItem(one.name, help=f"for {one.env_id}")
+
+
+@_silently
 def filter_terms(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterator[CompletionItem]:
     """The fields of an expression, and after ``state=`` and ``outcome=`` their words."""
     from gym_gui.services.run_filter import FIELDS, WORDS

@@ -32,6 +32,7 @@ from gym_gui.cli.commands.metrics import metrics
 from gym_gui.cli.commands.mind import mind
 from gym_gui.cli.commands.play import play, watch
 from gym_gui.cli.commands.plot import plot
+from gym_gui.cli.commands.presets import presets
 from gym_gui.cli.commands.replay import replay
 from gym_gui.cli.commands.reproduce import reproduce
 from gym_gui.cli.commands.script_help import flags
@@ -129,6 +130,7 @@ for _command in (
     storage,
     policy,
     flags,
+    presets,
     workers,
     bundles,
     doctor,

@@ -76,6 +76,7 @@ class TrainRequest:
     checkpoint_keep: int | None = None
     keep_steps: int | None = None
     script_flags: tuple[str, ...] = ()
+    preset: str | None = None
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> TrainRequest:
@@ -160,9 +161,31 @@ def make_plan(request: TrainRequest, found: Discovery) -> RunPlan:
     script = request.choice.chosen(found)
     flags = flags_for(script.manifest, request.script_flags)
     _require_what_it_needs(request, script, flags)
+    if request.preset is not None:
+        request, flags = _with_preset(request, script, flags)
     plan = RunPlan(script.manifest, _config(request, script, flags), is_named=request.run_name is not None)
     _check(plan)
     return plan
+
+
+def _with_preset(
+    request: TrainRequest, script: ChosenScript, flags: dict[str, Any]
+) -> tuple[TrainRequest, dict[str, Any]]:
+    """What was asked for over what the preset says. Raises :class:`CliError`."""
+    from mosaic_protocol.worker_presets import PresetError, chosen_preset, presets_of
+
+    if script.is_foreign:
+        raise CliError("--preset is for the worker's own scripts: presets were measured with those", ExitCode.REFUSED)
+    if request.resume is not None:
+        why = "a run that goes on keeps its settings, and the preset was measured from the beginning"
+        raise CliError(f"give --preset or --resume, not both: {why}", ExitCode.REFUSED)
+    found, problems = presets_of(script.manifest)
+    try:
+        preset = chosen_preset(found, str(request.preset), script.algo, request.env_id or "")
+    except PresetError as error:
+        raise CliError("; ".join([str(error), *problems]), ExitCode.REFUSED) from None
+    steps = preset.total_timesteps if request.total_timesteps is None else request.total_timesteps
+    return replace(request, total_timesteps=steps), {**preset.settings, **flags}
 
 
 def plan_of(manifest: WorkerManifest, request: RunRequest, *, is_named: bool) -> RunPlan:

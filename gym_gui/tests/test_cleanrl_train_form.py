@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 import pytest
+from PyQt6.QtCore import Qt
 from PyQt6.QtWidgets import QApplication, QCheckBox
 from pytestqt.qtbot import QtBot
 
@@ -512,6 +513,26 @@ def test_every_control_says_what_it_does_and_has_a_name(open_form: OpenForm, dae
     for editor in editors:
         assert editor.editor.toolTip() and editor.editor.accessibleName(), editor.spec.name
     assert isinstance(form.parameters.fields["anneal_lr"].editor, QCheckBox)
+
+
+def test_a_preset_of_the_worker_is_offered_with_its_evidence_and_fills_the_form(
+    open_form: OpenForm, daemon: DaemonProcess, qtbot: QtBot
+) -> None:
+    cockpit, form = open_form(daemon)
+    dock = cockpit.window.docks["train"].widget()
+    assert isinstance(dock, TrainDock)
+    form.content.groups()["run"]["seed"].put("7")
+    dock.presets_button.setChecked(True)
+    bar = dock.train_presets
+    row = bar.choice.findData("dqn tuned for CartPole-v1")
+    assert row > 0 and "fresh seeds" in bar.choice.itemData(row, Qt.ItemDataRole.ToolTipRole)
+    bar.choice.setCurrentIndex(row)
+    bar.choice.activated.emit(row)
+    qtbot.waitUntil(lambda: form.parameters.is_known, timeout=HANG)
+    settings = form.request().settings
+    assert (settings["algo"], settings["env_id"], settings["total_timesteps"]) == ("dqn", "CartPole-v1", 50_000)
+    assert settings["seed"] == 7 and params_in(form)["learning_starts"] == 500
+    assert not form.has_own_name and not bar.forget_button.isEnabled()
 
 
 def test_a_page_about_the_algorithm_stands_beside_it(open_form: OpenForm, daemon: DaemonProcess) -> None:

@@ -44,6 +44,12 @@ class _TrainCommand(ScriptHelpCommand):
 @click.option("--dataset", metavar="D", help="The dataset to learn from, where the algorithm needs one.")
 @click.option("--seed", type=Count(0, LARGEST_SEED), default=1, show_default=True, help="Seed of everything random.")
 @click.option("--total-timesteps", type=Count(most=10**12), help="Environment steps.  [default: the script's]")
+@click.option(
+    "--preset",
+    metavar="NAME",
+    help="Settings that were tuned for this environment; flags that you give win.",
+    shell_complete=candidates.presets,
+)
 @worker_option
 @click.option(
     "--resume", metavar="C", help="Go on exactly where this checkpoint left off.", shell_complete=candidates.checkpoints

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -81,9 +82,17 @@ class DocumentationPanel(QTextBrowser):
 
     link_wanted = pyqtSignal(str)
 
-    def __init__(self, themes: Themes, folder: Path, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        themes: Themes,
+        folder: Path,
+        parent: QWidget | None = None,
+        *,
+        complete: Callable[[str, str], str] = lambda page, name: page,
+    ) -> None:
+        """``complete(page, name)`` puts into a page what is kept elsewhere."""
         super().__init__(parent)
-        self._folder, self._name = folder, ""
+        self._folder, self._name, self._complete = folder, "", complete
         self.setOpenLinks(False)
         self.anchorClicked.connect(self._follow)
         self.setAccessibleName(self.tr("Documentation of the algorithm"))
@@ -114,7 +123,7 @@ class DocumentationPanel(QTextBrowser):
     def _page(self) -> str:
         file = self._folder / f"{self._name}.html"
         if file.parent == self._folder and file.is_file():
-            return file.read_text(encoding="utf-8")
+            return self._complete(file.read_text(encoding="utf-8"), self._name)
         return f"<p>{self.tr('There is no page about this script yet. Its flags are explained beside it.')}</p>"
 
 

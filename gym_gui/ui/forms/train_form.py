@@ -215,6 +215,21 @@ class TrainForm(QWidget):
             self._quiet = False
         self.refresh()
 
+    def put_settings(self, settings: Mapping[str, Any]) -> None:
+        """Take these settings of the worker's from the beginning of a run; seed, resources and notes stay."""
+        config = self.request().config()
+        worker = config["metadata"]["worker"]
+        worker.pop("bundle", None)
+        worker["config"] = {"seed": worker["config"].get("seed", 1), **settings}
+        if not self.has_own_name:
+            config["run_name"] = ""
+        self._quiet = True
+        try:
+            self.fill(config)
+        finally:
+            self._quiet = False
+        self.refresh()
+
     def fill_quietly(self, config: Mapping[str, Any]) -> None:
         """:meth:`fill` with a single refresh at its end."""
         self._quiet = True

@@ -21,12 +21,14 @@ from gym_gui.ui.styling import tell
 from gym_gui.ui.tab_order import stops
 from gym_gui.ui.theme import Theme
 from gym_gui.ui.widgets.empty_page import EmptyPage
-from gym_gui.ui.widgets.preset_bar import PresetBar
+from gym_gui.ui.widgets.preset_bar import PresetBar, Shipped
 from gym_gui.ui.widgets.segments import Segments
 from gym_gui.ui.widgets.snackbar import Notice
 from gym_gui.ui.widgets.worker_list import WorkerList
 from gym_gui.ui.workers.catalog import Catalog, WorkerEntry
 from mosaic_protocol.proto import trainer_pb2 as pb
+from mosaic_protocol.worker_manifest import discover
+from mosaic_protocol.worker_presets import presets_of
 
 if TYPE_CHECKING:
     from gym_gui.services.checkpoints.entry import CheckpointEntry
@@ -340,6 +342,8 @@ class TrainDock(QWidget):
         self.presets_button.setVisible(is_agent and (ready_to_train or can_use_presets))
         self.train_presets.setVisible(with_presets and ready_to_train)
         self.use_presets.setVisible(with_presets and is_agent and can_use_presets)
+        if with_presets and ready_to_train and entry is not None:
+            self.train_presets.offer(self._shipped_with(entry.type))
         if is_agent and what == "use":
             self._show_trained()
         elif ready_to_train and entry is not None:
@@ -387,11 +391,23 @@ class TrainDock(QWidget):
         form = self.form
         return {"worker": form.entry.type, "form": form.state()} if form is not None else {}
 
+    def _shipped_with(self, worker_type: str) -> dict[str, Shipped]:
+        manifest = discover().workers.get(worker_type)
+        name = self.tr("{algo} {name} for {env}")
+        return {
+            name.format(algo=one.algo, name=one.name, env=one.env_id): Shipped(
+                {"worker": worker_type, "settings": one.worker_config()}, str(one.evidence)
+            )
+            for one in (presets_of(manifest)[0] if manifest is not None else ())
+        }
+
     def _put_train_state(self, state: Mapping[str, Any]) -> None:
         entry = self.catalog.entries.get(str(state.get("worker")))
         form_state = state.get("form")
         if entry is not None and isinstance(form_state, dict):
             self.show_form(entry).put_state(form_state)
+        elif entry is not None and isinstance(settings := state.get("settings"), dict):
+            self.show_form(entry).put_settings(settings)
 
     def _use_state(self) -> dict[str, Any]:
         read = getattr(self.trained, "state", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from PyQt6.QtCore import Qt
@@ -11,6 +12,14 @@ from PyQt6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QWidget
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.widgets.calm import CalmCombo
 from gym_gui.ui.widgets.snackbar import Notice
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A preset that came with a worker: what it sets, and why one may trust it."""
+
+    state: Mapping[str, Any]
+    evidence: str
 
 
 class PresetBar(QWidget):
@@ -27,6 +36,7 @@ class PresetBar(QWidget):
         super().__init__(parent)
         self._cockpit, self._memory = cockpit, f"presets.{kind}"
         self._state, self._put = state, put
+        self._shipped: Mapping[str, Shipped] = {}
         self.choice = CalmCombo()
         self.choice.setAccessibleName(self.tr("Preset"))
         self.choice.setToolTip(self.tr("Set everything as it was when the preset was saved"))
@@ -55,6 +65,12 @@ class PresetBar(QWidget):
         kept = self._cockpit.preferences.get(self._memory, {})
         return {name: state for name, state in kept.items() if isinstance(state, dict)}
 
+    def offer(self, shipped: Mapping[str, Shipped]) -> None:
+        """List these beside a person's own, which come first and win where a name is the same."""
+        if shipped != self._shipped:
+            self._shipped = shipped
+            self._list(self.choice.currentData() or "")
+
     def save(self, name: str) -> None:
         """Keep what is set now; a preset of the same name is replaced."""
         self._cockpit.preferences.put(self._memory, {**self.presets(), name: self._state()})
@@ -81,7 +97,9 @@ class PresetBar(QWidget):
         name = self.choice.itemData(row)
         if name in self.presets():
             self._put(self.presets()[name])
-        self.forget_button.setEnabled(bool(name))
+        elif name in self._shipped:
+            self._put(self._shipped[name].state)
+        self.forget_button.setEnabled(name in self.presets())
 
     def _forget(self) -> None:
         name, before = self.choice.currentData(), self.presets()
@@ -101,5 +119,8 @@ class PresetBar(QWidget):
         self.choice.addItem(self.tr("Preset…"), "")
         for name in sorted(self.presets()):
             self.choice.addItem(name, name)
+        for name in sorted(self._shipped.keys() - self.presets().keys()):
+            self.choice.addItem(name, name)
+            self.choice.setItemData(self.choice.count() - 1, self._shipped[name].evidence, Qt.ItemDataRole.ToolTipRole)
         self.choice.setCurrentIndex(max(0, self.choice.findData(chosen)))
-        self.forget_button.setEnabled(bool(self.choice.currentData()))
+        self.forget_button.setEnabled(self.choice.currentData() in self.presets())

@@ -25,7 +25,7 @@ from gym_gui.ui.forms.text_panels import CommandPreview, DocumentationPanel, Not
 from gym_gui.ui.theme import Themes
 from gym_gui.ui.workers.catalog import WorkerEntry
 from gym_gui.ui.workers.cleanrl.checks import MOST_SEED
-from gym_gui.ui.workers.cleanrl.documentation import PAGES
+from gym_gui.ui.workers.cleanrl.documentation import PAGES, with_steps
 from gym_gui.ui.workers.cleanrl.script_picker import ScriptPicker
 
 
@@ -66,7 +66,7 @@ class CleanRlContent(QWidget):
         self.wandb_hint.setProperty("role", "muted")
         self.remarks = FieldGroup(themes, note_fields())
         self.preview = CommandPreview()
-        self.documentation = DocumentationPanel(themes, PAGES)
+        self.documentation = DocumentationPanel(themes, PAGES, complete=with_steps)
         self.sections: dict[str, Section] = {}
         self._lay_out(notes_panel)
         self.picker.changed.connect(self.script_changed)
