@@ -23,7 +23,7 @@ def tell(label: QLabel, sentence: str, role: str) -> None:
     label.setVisible(bool(sentence))
 
 
-def let_shrink(combo: QComboBox) -> None:
-    """A combo box as wide as there is room, not as its longest choice."""
+def let_shrink(combo: QComboBox, letters: int = 6) -> None:
+    """A combo box as wide as there is room, for so many letters at least, and not as its longest choice."""
     combo.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-    combo.setMinimumContentsLength(6)
+    combo.setMinimumContentsLength(letters)

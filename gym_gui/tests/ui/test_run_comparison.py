@@ -123,6 +123,18 @@ def test_a_single_run_has_the_colour_that_it_has_in_every_other_plot(view: RunCo
         assert {shape.series: chart.colour(shape).name() for shape in shapes} == wanted
 
 
+def test_it_fits_a_stage_between_two_docks(view: RunComparison, qtbot: QtBot) -> None:
+    """At 1280x800 the stage has less than 500 pixels: choices go into a second line instead of out of sight."""
+    view.setParent(None)
+    view.resize(420, 500)
+    view.show()
+    qtbot.waitUntil(lambda: view.width() == 420, timeout=HANG)
+    for widget in (view.grouping, view.measure, view.axis, view.unfinished, view.save):
+        assert widget.geometry().right() < 420 and widget.width() >= widget.minimumSizeHint().width()
+    assert view.save.y() > view.grouping.y()
+    view.close()
+
+
 def test_groups_follow_what_differs_and_curves_what_they_are_drawn_over(view: RunComparison) -> None:
     offered = [view.grouping.itemData(place) for place in range(view.grouping.count())]
     assert offered == [SEEDS, EACH, "algo", "tag", "learning_rate"]

@@ -106,7 +106,7 @@ def test_several_runs_are_compared_with_a_line_for_each(
     cockpit, stage = opened(make_cockpit, daemon)
     select(qtbot, cockpit, *runs)
     compared = stage.compared
-    assert stage.pages.currentWidget() is compared and compared.title.text() == "2 runs compared"
+    assert stage.pages.currentWidget() is compared and compared.title.text() == "2 runs"
     qtbot.waitUntil(lambda: compared._lines[runs[1]]["mean_return"].text() == "10.50", timeout=HANG)
     assert compared._lines[runs[0]]["mean_return"].text() == "5.50"
     assert compared._badges[runs[0]].word == "completed"
@@ -119,7 +119,7 @@ def test_of_very_many_runs_some_are_compared_and_the_rest_is_counted(
     cockpit, stage = opened(make_cockpit, None)
     cockpit.window.cockpit.runs.take([pb.Run(run_id=f"r{number}", name="x", state="INIT") for number in range(40)])
     cockpit.window.cockpit.selection.select([f"r{number}" for number in range(40)])
-    assert stage.compared.title.text() == f"{MOST_RUNS} runs compared, {40 - MOST_RUNS} more selected"
+    assert stage.compared.title.text() == f"{MOST_RUNS} runs, {40 - MOST_RUNS} more selected"
 
 
 def test_a_deleted_run_leaves_the_stage(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:

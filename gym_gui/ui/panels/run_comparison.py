@@ -15,7 +15,6 @@ from PyQt6.QtWidgets import (
     QFileDialog,
     QFrame,
     QGridLayout,
-    QHBoxLayout,
     QLabel,
     QMenu,
     QPushButton,
@@ -41,6 +40,7 @@ from gym_gui.ui.plots.drawing_view import DrawingView
 from gym_gui.ui.styling import let_shrink
 from gym_gui.ui.widgets.calm import CalmCombo
 from gym_gui.ui.widgets.elided_label import ElidedLabel
+from gym_gui.ui.widgets.flow_layout import FlowLayout
 from gym_gui.ui.widgets.snackbar import Notice
 from gym_gui.ui.widgets.value_chips import dot
 from mosaic_protocol.proto import trainer_pb2 as pb
@@ -94,7 +94,7 @@ class RunComparison(QWidget):
 
     # ---- the choices ---------------------------------------------------------------------------------------------
 
-    def _make_bar(self) -> QHBoxLayout:
+    def _make_bar(self) -> FlowLayout:
         self.grouping = CalmCombo()
         self.grouping.setAccessibleName(self.tr("What is compared"))
         self.grouping.setToolTip(self.tr("Which runs count as one: seeds of the same settings, each run, or a setting"))
@@ -115,17 +115,14 @@ class RunComparison(QWidget):
         self.save.setToolTip(self.tr("The report as one HTML file, a picture, a table for LaTeX, every score as CSV"))
         self.save.clicked.connect(lambda: self._save_menu().popup(self.save.mapToGlobal(self.save.rect().bottomLeft())))
         self._offer_groupings()
-        for combo in (self.grouping, self.measure, self.axis):
-            let_shrink(combo)
+        let_shrink(self.grouping, 14)  # names of settings may be long
         self.grouping.currentIndexChanged.connect(lambda _: self._settle.start())
         self.measure.currentIndexChanged.connect(lambda _: self._settle.start())
         self.unfinished.toggled.connect(lambda _: self._settle.start())
         self.axis.currentIndexChanged.connect(lambda _: self._draw())
-        bar = QHBoxLayout()
-        for widget, stretch in ((self.grouping, 2), (self.measure, 1), (self.axis, 1)):
-            bar.addWidget(widget, stretch)
-        bar.addWidget(self.unfinished)
-        bar.addWidget(self.save)
+        bar = FlowLayout()  # in one line it would push the page out of a stage between two docks
+        for widget in (self.grouping, self.measure, self.axis, self.unfinished, self.save):
+            bar.addWidget(widget)
         return bar
 
     def _offer_groupings(self) -> None:

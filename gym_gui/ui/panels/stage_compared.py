@@ -149,7 +149,7 @@ class ComparedRuns(StageRuns):
         shown = list(run_ids)[:MOST_RUNS]
         others = self.take_rows(shown)
         left_out = len(run_ids) - len(shown)
-        said = self.tr("{count} runs compared").format(count=len(shown))
+        said = self.tr("{count} runs").format(count=len(shown))
         self.title.setText(
             said if not left_out else self.tr("{said}, {more} more selected").format(said=said, more=left_out)
         )
