@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from gym_gui.services.run_filter import EVERYTHING, parse
 from gym_gui.services.run_labels import labels_in
 from gym_gui.ui.models.run_order import RunOrder, View
 from gym_gui.ui.models.run_rows import BUCKETS, COLUMN_NUMBERS, COLUMNS, RunRow, bucket
@@ -199,6 +201,29 @@ def test_change_by_change_the_list_becomes_what_a_rebuild_would_give(grouping: s
         order.rebuild()
         assert kept == order._keys
     assert sum(order.counts.values()) == len(order.rows)
+
+
+@pytest.mark.parametrize("grouping", ["", "algorithm"])
+def test_what_changed_behind_a_filter_stands_where_it_belongs_when_the_filter_goes(grouping: str) -> None:
+    runs = [made(number, last_step=100 * number, algo="ppo" if number % 2 else "dqn") for number in range(6)]
+    order = ordered(runs, sort="steps", grouping=grouping)
+    order.view = replace(order.view, wanted=parse("seed<3"))
+    order.rebuild()
+    assert [name for name in shown(order) if "run" in name] and "run-5" not in shown(order)
+    runs[5] = made(5, last_step=1, algo="dqn")
+    order.take([runs[5]], 1.0)
+    assert list(order.edits([runs[5].run_id])) == []
+    for choice in ({"wanted": EVERYTHING}, {"descending": False}, {"pinned": frozenset({runs[2].run_id})}):
+        order.view = replace(order.view, **choice)
+        order.rebuild()
+        afresh = ordered(runs, **vars(order.view))
+        assert shown(order) == shown(afresh)
+
+
+def test_several_settings_and_fields_have_to_hold_together() -> None:
+    runs = [made(number, last_step=number % 3) for number in range(9)]
+    order = ordered(runs, wanted=parse("seed>=2 seed<8 steps=1"), sort="name", descending=False)
+    assert shown(order) == ["run-4", "run-7"]
 
 
 def _random_run(dice: random.Random, number: int) -> pb.Run:

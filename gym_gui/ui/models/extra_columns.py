@@ -9,7 +9,6 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gym_gui.services.run_filter import setting_in
 from gym_gui.services.run_labels import Scalar
 from gym_gui.services.run_words import quantity
 from gym_gui.ui.models.run_rows import COLUMN_NUMBERS, COLUMNS, Column, RunRow
@@ -64,19 +63,15 @@ def _extra(name: str) -> Column | None:
     return _metric_column(metric) if metric is not None else None
 
 
-def setting_of(row: RunRow, name: str) -> Scalar | None:
-    return setting_in(row.settings, name, row.run.worker_type)
-
-
 def _setting_column(name: str) -> Column:
     setting = name.removeprefix(SETTING)
 
     def key(row: RunRow) -> Scalar | None:
-        value = setting_of(row, setting)
+        value = row.setting(setting)
         return value.lower() if isinstance(value, str) else value
 
     def text(row: RunRow, now: float) -> str:
-        value = setting_of(row, setting)
+        value = row.setting(setting)
         return "" if value is None else str(value)
 
     return Column(name, _WIDTH, text, key, right=True)

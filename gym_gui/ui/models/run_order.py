@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gym_gui.services.run_filter import EVERYTHING, RunFilter
-from gym_gui.ui.models.extra_columns import SETTING, column_named, setting_of
+from gym_gui.ui.models.extra_columns import SETTING, column_named
 from gym_gui.ui.models.run_rows import BUCKETS, LIVE, RunRow
 from mosaic_protocol.proto import trainer_pb2 as pb
 
@@ -26,6 +26,7 @@ GROUPINGS: dict[str, Callable[[RunRow], str]] = {
 }
 """Besides them a setting groups runs, under the name of its column: ``setting:learning_rate``."""
 _HEADER, _MEMBER = 0, 1
+_EVERY_BUCKET = frozenset(BUCKETS)
 
 
 class _Backwards:
@@ -61,7 +62,7 @@ class View:
 
     words: tuple[str, ...] = ()
     wanted: RunFilter = EVERYTHING
-    buckets: frozenset[str] = frozenset(BUCKETS)
+    buckets: frozenset[str] = _EVERY_BUCKET
     sort: str = "created"
     descending: bool = True
     grouping: str = ""
@@ -71,18 +72,29 @@ class View:
     hidden: frozenset[str] = frozenset()
 
     def shows(self, row: RunRow) -> bool:
-        if row.bucket not in self.buckets or row.run_id in self.hidden:
-            return False
-        if self.words and not row.matches(self.words):
-            return False
-        return not self.wanted.terms or row.fits(self.wanted)
+        return self.shown_of((row,)) != []
+
+    def shown_of(self, rows: Iterable[RunRow]) -> list[RunRow]:
+        """Those of the rows that are shown. Only what a person chose is asked of each: rows come by ten thousand."""
+        if self.buckets != _EVERY_BUCKET:
+            rows = [row for row in rows if row.bucket in self.buckets]
+        if self.hidden:
+            rows = [row for row in rows if row.run_id not in self.hidden]
+        if self.words:
+            rows = [row for row in rows if row.matches(self.words)]
+        return list(filter(self.wanted.test, rows) if self.wanted else rows)
 
     def group(self, row: RunRow) -> str:
         own = GROUPINGS.get(self.grouping)
         if own is not None:
             return own(row)
-        value = setting_of(row, self.grouping.removeprefix(SETTING))
+        value = row.setting(self.grouping.removeprefix(SETTING))
         return "" if value is None else f"{self.grouping.removeprefix(SETTING)} = {value}"
+
+    @property
+    def standing(self) -> Key:
+        """The choices by which runs are put in order, for comparing."""
+        return (self.sort, self.descending, self.grouping, self.pinned)
 
     def key(self, row: RunRow) -> Key:
         return self.keys()(row, self.group(row))
@@ -115,6 +127,10 @@ class RunOrder:
         """How many runs there are of each bucket, shown or not."""
         self._keys: list[Key] = []
         self._shown: dict[str, Key] = {}
+        self._stand: dict[str, Key] = {}
+        """Where runs stand in their group, shown or not, as far as it was asked: another filter moves none of them."""
+        self._stand_by: Key = ()
+        """The choices that this holds for."""
         self._group_of: dict[str, str] = {}
         self._groups: Counter[str] = Counter()
         self._live: Counter[str] | None = None
@@ -158,6 +174,8 @@ class RunOrder:
 
     def rebuild(self) -> None:
         """Build the list again, after the view changed."""
+        if self.view.standing != self._stand_by:
+            self._stand, self._stand_by = {}, self.view.standing
         self._group_of, self._shown = {}, {}
         self._place_all(self.rows.values())
 
@@ -165,21 +183,26 @@ class RunOrder:
         """Build the list again after very many runs changed, without asking the others where they stand."""
         changed = list(run_ids)
         for run_id in changed:
-            self._group_of.pop(run_id, None)
-            self._shown.pop(run_id, None)
+            for known in (self._group_of, self._shown, self._stand):
+                known.pop(run_id, None)
         self._place_all(row for row in map(self.rows.get, changed) if row is not None)
 
     def _place_all(self, rows: Iterable[RunRow]) -> None:
         view, self._live = self.view, None
-        shows, key, group = view.shows, view.keys(), view.group if view.grouping else _no_group
-        for row in rows:
-            if shows(row):
-                name = self._group_of[row.run_id] = group(row)
-                if name not in view.collapsed:
-                    self._shown[row.run_id] = key(row, name)
+        shown = view.shown_of(rows)
+        self._stand_where_unknown(shown)
+        keys = [self._stand[row.run_id] for row in shown]
+        self._group_of.update({key[-1]: key[0] for key in keys})
+        self._shown.update({key[-1]: key for key in keys if key[0] not in view.collapsed})
         self._groups = Counter(self._group_of.values())
         headers = self._groups if view.grouping else ()
         self._keys = sorted([*self._shown.values(), *map(self._header_key, headers)])
+
+    def _stand_where_unknown(self, rows: Iterable[RunRow]) -> None:
+        key, group = self.view.keys(), self.view.group if self.view.grouping else _no_group
+        for row in rows:
+            if row.run_id not in self._stand:
+                self._stand[row.run_id] = key(row, group(row))
 
     def take(self, runs: Iterable[pb.Run], now: float) -> list[str]:
         """Note what the daemon says; the runs about which something is new."""
@@ -212,6 +235,7 @@ class RunOrder:
         """What has to change in the list for these runs. Each edit must be applied before the next is asked for."""
         for run_id in run_ids:
             self._live = None
+            self._stand.pop(run_id, None)
             row = self.rows.get(run_id)
             new = self.view.group(row) if row is not None and self.view.shows(row) else None
             old = self._group_of.get(run_id)
