@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PyQt6.QtCore import Qt, QTimer
-from PyQt6.QtGui import QCloseEvent
+from PyQt6.QtGui import QCloseEvent, QKeyEvent
 from PyQt6.QtWidgets import (
+    QAbstractButton,
     QApplication,
     QDockWidget,
     QMainWindow,
@@ -38,6 +39,8 @@ from mosaic_protocol.proto import trainer_pb2 as pb
 
 SAVE_MILLISECONDS = 2000
 LEAST_SIZE = (900, 560)
+_RETURNS = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+_NOT_HELD = (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.KeypadModifier)
 _MENUS = ("File", "Run", "View", "Help")
 _LAST_OF_A_MENU = ("quit", "about")
 _ALSO = {
@@ -253,6 +256,16 @@ class MainWindow(QMainWindow):
     def reset_layout(self) -> None:
         self._fit_the_screen()
         self._arrangement.reset()
+
+    def keyPressEvent(self, event: QKeyEvent | None) -> None:
+        """Return presses the button with the focus, as Space does; a key that is held down presses it once."""
+        focused = self.focusWidget()
+        plain = event is not None and event.key() in _RETURNS and event.modifiers() in _NOT_HELD
+        if event is not None and plain and isinstance(focused, QAbstractButton):
+            if not event.isAutoRepeat():
+                focused.click()
+        else:
+            super().keyPressEvent(event)
 
     def closeEvent(self, event: QCloseEvent | None) -> None:
         self._saver.stop()

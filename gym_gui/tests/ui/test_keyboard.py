@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from PyQt6.QtCore import QPoint, Qt
-from PyQt6.QtGui import QColor, QImage
+from PyQt6.QtGui import QColor, QImage, QKeyEvent
 from PyQt6.QtTest import QTest
 from PyQt6.QtWidgets import QApplication, QDialog, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
@@ -127,6 +127,21 @@ def test_f6_goes_from_pane_to_pane_and_ctrl_1_into_the_form(cockpit: CockpitApp)
         assert pane is not None and pane.isAncestorOf(QApplication.focusWidget())
     press(cockpit, KEY.Key_F6, Qt.KeyboardModifier.ShiftModifier)
     assert QApplication.focusWidget() is part(cockpit, RunsPanel).list
+
+
+def test_return_presses_the_button_with_the_focus_once(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    cockpit = make_cockpit(parts=None)
+    dock = part(cockpit, TrainDock)
+    use = dock.what.buttons["use"]
+    use.setFocus()
+    pressed: list[bool] = []
+    use.clicked.connect(pressed.append)
+    qtbot.keyClick(use, KEY.Key_Return)
+    assert dock.what.choice == "use" and len(pressed) == 1
+    held = QKeyEvent(QKeyEvent.Type.KeyPress, KEY.Key_Return, Qt.KeyboardModifier.NoModifier, "", True)
+    QApplication.sendEvent(use, held)
+    qtbot.keyClick(use, KEY.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    assert len(pressed) == 1
 
 
 def test_the_key_of_a_panel_leads_to_something_in_it(cockpit: CockpitApp) -> None:
