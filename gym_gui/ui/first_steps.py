@@ -38,6 +38,7 @@ class FirstSteps(QObject):
         stage = window.findChild(EmptyStage)
         if stage is not None:
             self.welcome.moved.connect(lambda: stage.make_way(self.welcome))
+            self.tour.moved.connect(lambda: stage.make_way(self.tour))
         self.welcome.hide()
         self.tour.hide()
         add, tr = window.cockpit.commands.add, self.tr

@@ -65,6 +65,9 @@ class FloatingCard(QFrame):
     While it has the focus, Return presses the button in front and Escape puts the card away.
     """
 
+    moved = pyqtSignal()
+    """It is somewhere else now, or gone."""
+
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
         self.setProperty("role", "floating")
@@ -89,6 +92,11 @@ class FloatingCard(QFrame):
         self.move(max(_MARGIN, min(corner.x(), most.x())), max(_MARGIN, min(corner.y(), most.y())))
         self.show()
         self.raise_()
+        self.moved.emit()
+
+    def hideEvent(self, event: QHideEvent | None) -> None:
+        super().hideEvent(event)
+        self.moved.emit()
 
     def _beside(self, about: QRect, window: QSize) -> QPoint:
         """Where the card hides least of what it is about: right, left or above of it, or over its lower edge."""
@@ -131,8 +139,6 @@ class Welcome(FloatingCard):
 
     demo_wanted = pyqtSignal()
     tour_wanted = pyqtSignal()
-    moved = pyqtSignal()
-    """It is somewhere else now, or gone."""
 
     def __init__(self, window: QWidget, preferences: Preferences) -> None:
         super().__init__(window)
@@ -173,14 +179,6 @@ class Welcome(FloatingCard):
             window = self.parentWidget()
             self.place(window.findChild(QWidget, "stage") if window is not None else None)
             self.demo.setFocus(Qt.FocusReason.OtherFocusReason)
-
-    def place(self, anchor: QWidget | None) -> None:
-        super().place(anchor)
-        self.moved.emit()
-
-    def hideEvent(self, event: QHideEvent | None) -> None:
-        super().hideEvent(event)
-        self.moved.emit()
 
     def press(self) -> None:
         self.demo.click()

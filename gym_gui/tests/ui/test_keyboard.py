@@ -150,6 +150,8 @@ def test_return_presses_the_button_that_has_the_focus_and_once_while_it_is_held(
     held = QKeyEvent(QEvent.Type.KeyPress, KEY.Key_Return, Qt.KeyboardModifier.NoModifier, "\r", True)
     QApplication.sendEvent(button, held)
     assert len(pressed) == 1
+    press(cockpit, KEY.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    assert len(pressed) == 1
     press(cockpit, KEY.Key_Enter, Qt.KeyboardModifier.KeypadModifier)
     assert len(pressed) == 2
 

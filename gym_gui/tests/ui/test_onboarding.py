@@ -72,6 +72,21 @@ def test_the_welcome_covers_no_half_of_a_word(make_cockpit: MakeCockpit, qtbot: 
     assert not empty.content.isHidden()
 
 
+def test_no_hint_covers_half_of_a_word_on_the_stage(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    cockpit = make_cockpit(parts=None)
+    window, steps = cockpit.window, cockpit.first_steps
+    empty = window.findChild(EmptyStage)
+    assert steps is not None and empty is not None
+    window.setMinimumSize(900, 560)  # the screen of tests is smaller
+    window.resize(1024, 600)
+    qtbot.waitUntil(lambda: window._arrangement.is_narrow)
+    steps.tour.start()
+    qtbot.waitUntil(empty.content.isHidden)
+    steps.tour.put_away()
+    steps.welcome.put_away()
+    assert not empty.content.isHidden()
+
+
 def test_every_hint_frames_what_it_explains_and_stays_inside_the_window(
     make_cockpit: MakeCockpit, qtbot: QtBot
 ) -> None:

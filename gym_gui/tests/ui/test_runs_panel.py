@@ -311,6 +311,12 @@ def test_chips_and_words_narrow_the_list_and_an_empty_one_offers_the_way_back(
     assert len(names(panel)) == 6 and panel.stack.currentWidget() is panel.list
 
 
+def test_one_run_that_is_filtered_away_is_counted_as_one(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    panel = filled(make_cockpit(parts=PARTS), 1)
+    panel.filters.text.setText("nobody")
+    qtbot.waitUntil(lambda: panel.empty.text.text() == "1 run is hidden by the filters.")
+
+
 def test_groups_fold_by_click_and_by_key(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
     app = make_cockpit(parts=PARTS)
     panel = filled(app, 2)

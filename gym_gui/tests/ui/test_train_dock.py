@@ -145,13 +145,19 @@ def test_human_only_is_listed_in_human_mode(open_dock: OpenDock) -> None:
 
 def test_every_worker_is_listed_with_its_readiness(open_dock: OpenDock, daemon: DaemonProcess) -> None:
     _, dock = open_dock(daemon)
-    texts = [item.text() for row in range(dock.workers.count()) if (item := dock.workers.item(row))]
-    assert texts == [
+    texts = lambda: [item.text() for row in range(dock.workers.count()) if (item := dock.workers.item(row))]  # noqa: E731
+    dock.workers.set_low(False)
+    assert texts() == [
         "CleanRL Worker\nready · analytics",
         "Play Worker\nready · telemetry",
         "Spade BDI Worker\nready · telemetry",
         "Toy Worker\nready · analytics",
     ]
+    high = dock.workers.height()
+    dock.resize(330, 500)
+    assert texts()[0] == "CleanRL Worker · ready · analytics" and dock.workers.height() < high
+    dock.resize(330, 800)
+    assert texts()[0] == "CleanRL Worker\nready · analytics" and dock.workers.height() == high
 
 
 def test_mode_worker_and_wish_are_remembered(open_dock: OpenDock, daemon: DaemonProcess, reopened: Reopen) -> None:

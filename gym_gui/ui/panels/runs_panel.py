@@ -453,7 +453,8 @@ class RunsPanel(QWidget):
 
     def _tell_empty(self, known: int) -> None:
         if known:
-            text = self.tr("{count} runs are hidden by the filters.").format(count=f"{known:,}")
+            several = self.tr("{count} runs are hidden by the filters.").format(count=f"{known:,}")
+            text = self.tr("1 run is hidden by the filters.") if known == 1 else several
             self.empty.tell(self.tr("No run matches"), text, self.tr("Clear the filters"))
         elif not self._cockpit.bridge.connection.connected:
             self.empty.tell(self.tr("Waiting for the trainer daemon"), self._cockpit.bridge.connection.sentence)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from PyQt6.QtCore import Qt, QTimer, pyqtSignal
+from PyQt6.QtGui import QResizeEvent
 from PyQt6.QtWidgets import QDockWidget, QHBoxLayout, QLabel, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
 from gym_gui.services.external_services import ServiceState, look_for
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 RETRY_MILLISECONDS = 3000
 SERVICES_MILLISECONDS = 10_000
+_LOW = 600
+"""Below this height the rows of the form need the room of the workers."""
 
 
 class TrainDock(QWidget):
@@ -217,6 +220,10 @@ class TrainDock(QWidget):
             self._arrange()
 
     # ---- what is shown -------------------------------------------------------------------------------------------
+
+    def resizeEvent(self, event: QResizeEvent | None) -> None:
+        super().resizeEvent(event)
+        self.workers.set_low(self.height() < _LOW)
 
     def set_use_trained(self, widget: QWidget) -> None:
         """Take the widget for trained policies; presets are kept of one with ``state()`` and ``put_state(dict)``."""

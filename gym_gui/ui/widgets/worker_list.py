@@ -11,12 +11,12 @@ from gym_gui.ui.icons import icon
 from gym_gui.ui.theme import Theme, Themes
 from gym_gui.ui.workers.catalog import WorkerEntry
 
-_ROW_HEIGHT, _MOST_ROWS = 42, 4
+_ROW_HEIGHT, _LOW_ROW_HEIGHT, _MOST_ROWS = 42, 26, 4
 _TYPE = Qt.ItemDataRole.UserRole
 
 
 class WorkerList(QListWidget):
-    """``chosen(str)`` brings the type of the worker that a person picked."""
+    """``chosen(str)`` brings the type of the worker that a person picked. Each takes two lines, in a low window one."""
 
     chosen = pyqtSignal(str)
 
@@ -24,6 +24,7 @@ class WorkerList(QListWidget):
         super().__init__(parent)
         self._themes = themes
         self._entries: dict[str, WorkerEntry] = {}
+        self._is_low = False
         self.setAccessibleName(self.tr("Workers"))
         self.setIconSize(QSize(20, 20))
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -37,15 +38,29 @@ class WorkerList(QListWidget):
         self.blockSignals(True)
         self.clear()
         for entry in entries:
-            item = QListWidgetItem(f"{entry.name}\n{entry.badge} · {entry.lane}")
+            item = QListWidgetItem()
             item.setData(_TYPE, entry.type)
-            item.setSizeHint(QSize(10, _ROW_HEIGHT))
             item.setToolTip(entry.details)
             self.addItem(item)
         self._choose(chosen)
         self.blockSignals(False)
         self._dress(self._themes.theme)
-        self.setFixedHeight(min(max(len(entries), 1), _MOST_ROWS) * _ROW_HEIGHT + 2)
+        self._write_rows()
+
+    def set_low(self, is_low: bool) -> None:
+        """Leave the room for what is below it, or take it back."""
+        if is_low != self._is_low:
+            self._is_low = is_low
+            self._write_rows()
+
+    def _write_rows(self) -> None:
+        height, between = (_LOW_ROW_HEIGHT, " · ") if self._is_low else (_ROW_HEIGHT, "\n")
+        for row, entry in enumerate(self._entries.values()):
+            item = self.item(row)
+            if item is not None:
+                item.setText(f"{entry.name}{between}{entry.badge} · {entry.lane}")
+                item.setSizeHint(QSize(10, height))
+        self.setFixedHeight(min(max(self.count(), 1), _MOST_ROWS) * height + 2)
 
     @property
     def choice(self) -> str:
