@@ -61,7 +61,7 @@ def overview_of(run: pb.Run, others: Iterable[pb.Run], paths: MosaicPaths | None
     """The facts in the order of :data:`SECTIONS`. ``others``: among whom parents and children are looked for;
     ``paths``: where its checkpoints are. Reads the run's manifest and its checkpoints: not for a thread that must not
     wait."""
-    manifest = read_manifest(RunPaths(Path(run.run_dir))) if run.run_dir else {}
+    manifest = _manifest_of(run)
     facts = [
         *(_fact(row) for row in compared([run], [manifest]).rows if row.name not in _SAID_ELSEWHERE),
         *_lineage(run, others),
@@ -70,6 +70,17 @@ def overview_of(run: pb.Run, others: Iterable[pb.Run], paths: MosaicPaths | None
         *_command(manifest),
     ]
     return sorted(facts, key=lambda fact: SECTIONS.index(fact.section))
+
+
+def settings_of(run: pb.Run) -> dict[str, str]:
+    """Every setting by its name, in words: those that it was given, and those that its script has by default. Reads the
+    run's manifest."""
+    rows = compared([run], [_manifest_of(run)]).rows
+    return {row.name: row.values[0].text for row in rows if row.section == "settings"}
+
+
+def _manifest_of(run: pb.Run) -> Mapping[str, Any]:
+    return read_manifest(RunPaths(Path(run.run_dir))) if run.run_dir else {}
 
 
 def found_in(facts: Iterable[Fact], words: str) -> list[Fact]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from PyQt6.QtWidgets import QLabel, QWidget
@@ -104,3 +106,19 @@ def test_the_palette_finds_a_setting_of_the_run_and_shows_it(make_cockpit: MakeC
     tabs = app.window.docks["run"].widget()
     assert isinstance(tabs, RunTabs) and isinstance(tabs.front, OverviewTab)
     assert tabs.front.search.text() == "learning_rate"
+
+
+def test_the_palette_finds_a_setting_that_the_script_has_by_default(
+    make_cockpit: MakeCockpit, qtbot: QtBot, tmp_path: Path
+) -> None:
+    (tmp_path / "analytics.json").write_text(json.dumps({"resolved": {"learning_rate": 0.00025, "gamma": 0.99}}))
+    app = make_cockpit(None, [Part("run", "Run", Place.RIGHT, lambda cockpit: RunTabs(cockpit, lambda run: []))])
+    app.bridge._timer.start()
+    context = app.window.cockpit
+    context.runs.take([made_run(1, config={}, run_dir=str(tmp_path), state="EXEC")])
+    context.selection.select([f"{1:026d}"])
+
+    def found() -> list[str]:
+        return [one.text for one in app.window.palette_popup.findings("learning") if one.text.startswith("Setting")]
+
+    qtbot.waitUntil(lambda: found() == ["Setting › learning_rate = 0.00025"], timeout=60_000)

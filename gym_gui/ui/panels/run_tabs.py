@@ -10,6 +10,7 @@ from PyQt6.QtCore import Qt, QTimer
 from PyQt6.QtWidgets import QDockWidget, QLabel, QStackedLayout, QTabWidget, QVBoxLayout, QWidget
 
 from gym_gui.services.run_labels import config_of, flat_settings
+from gym_gui.services.run_overview import settings_of
 from gym_gui.services.run_words import is_over
 from gym_gui.services.trainer.client import TrainerClient
 from gym_gui.ui.commands import Found
@@ -52,6 +53,9 @@ class RunTabs(QWidget):
         self._asking.setSingleShot(True)
         self._asking.setInterval(_ASK_MILLISECONDS)
         self._asking.timeout.connect(self._ask_doubtful)
+        self._settings: dict[str, str] = {}
+        """Those that the script has by default among them, as far as they were read."""
+        self._settings_read_in = ""
         self._wanted = cockpit.preferences.get("run-tabs.front", "")
         self._title = QLabel()
         self._title.setProperty("role", "title")
@@ -93,10 +97,11 @@ class RunTabs(QWidget):
     def found_settings(self, query: str) -> Iterator[Found]:
         """Settings of the run that is looked at, for the palette; each is shown among everything known of the run."""
         run = self._cockpit.runs.get(self._run_id) if self._run_id is not None else None
+        if run is None:
+            return
         words = query.lower().replace("_", " ").split()
-        for name, value in flat_settings(config_of(run.config_json)).items() if run is not None else ():
+        for name, value in {**self._settings, **flat_settings(config_of(run.config_json))}.items():
             if all(word in name.replace("_", " ").lower() for word in words):
-                assert run is not None
                 title = self.tr("Setting › {name} = {value}").format(name=name, value=value)
                 yield Found(title, self._cockpit.runs.label(run), title, partial(self._show_setting, name))
 
@@ -135,6 +140,19 @@ class RunTabs(QWidget):
         elif self._doubtful and is_over(run) and self._asking.isActive():
             self._asking.stop()
             self._ask_doubtful()
+        self._read_settings(run)
+
+    def _read_settings(self, run: pb.Run) -> None:
+        """Once in each state of a run: a script says what it has by default when it starts."""
+        if self._settings_read_in == run.state:
+            return
+        self._settings_read_in = run.state
+        take = partial(self._take_settings, run.run_id)
+        self._cockpit.bridge.in_background(partial(settings_of, run), take, owner=self)
+
+    def _take_settings(self, run_id: str, settings: dict[str, str]) -> None:
+        if run_id == self._run_id:
+            self._settings = settings
 
     def _show_run(self, run: pb.Run) -> None:
         self._clear()
@@ -191,6 +209,7 @@ class RunTabs(QWidget):
 
     def _clear(self) -> None:
         self._run_id, self._specs, self._candidates = None, [], []
+        self._settings, self._settings_read_in = {}, ""
         self._doubtful = []
         self._asking.stop()
         self.tabs.blockSignals(True)
