@@ -10,14 +10,16 @@ the real window. What is started here is ended here. The scenes themselves are i
 from __future__ import annotations
 
 import argparse
+import atexit
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from PyQt6.QtWidgets import QApplication
@@ -41,7 +43,8 @@ def x_server() -> Iterator[None]:
     reading, writing = os.pipe()
     size = "x".join(map(str, LARGE_SIZE))
     command = ["Xvfb", "-displayfd", str(writing), "-screen", "0", f"{size}x24", "-nolisten", "tcp"]
-    server = subprocess.Popen(command, pass_fds=[writing], stderr=subprocess.DEVNULL)
+    # In a session of its own: Ctrl-C or a time limit reaches the whole group, and without its server Qt exits at once.
+    server = subprocess.Popen(command, pass_fds=[writing], stderr=subprocess.DEVNULL, start_new_session=True)
     os.close(writing)
     try:
         with os.fdopen(reading) as told:
@@ -89,8 +92,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--theme", choices=THEMES, help="one theme instead of both")
     parser.add_argument("--into", type=Path, default=PICTURES, metavar="DIR", help="where to put them")
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     begin = time.monotonic()
-    with x_server(), data_root() as paths:
+    with ExitStack() as around:
+        # Where a signal comes while Qt calls Python, sys.exit does not unwind: runs would train on for days.
+        atexit.register(around.close)
+        around.enter_context(x_server())
+        paths = around.enter_context(data_root())
         camera = Camera(
             QApplication(["mosaic"]), options.into, options.only, [options.theme] if options.theme else THEMES
         )
