@@ -132,6 +132,7 @@ def test_it_fits_a_stage_between_two_docks(view: RunComparison) -> None:
     choices = (view.grouping, view.measure, view.axis, view.unfinished, view.save)
     assert max(widget.geometry().right() for widget in choices) < 420
     assert view.save.y() > view.grouping.y()
+    assert abs(view.unfinished.geometry().center().y() - view.save.geometry().center().y()) <= 1, "one line, one middle"
     for title in (view.measure, view.axis):
         assert title.width() >= title.fontMetrics().horizontalAdvance(title.currentText()), "its choice is readable"
 

@@ -51,15 +51,27 @@ class FlowLayout(QLayout):
         return widest
 
     def _arrange(self, rect: QRect, *, move: bool) -> int:
-        """The height that it takes."""
-        x, y, tall = rect.left(), rect.top(), 0
+        """The height that it takes. What is lower than its line stands in the middle of it."""
+        y = rect.top()
+        for line in self._lines(rect.width()):
+            tall = max(size.height() for _, size in line)
+            x = rect.left()
+            for item, size in line:
+                if move:
+                    room = QSize(min(size.width(), rect.width()), size.height())
+                    item.setGeometry(QRect(QPoint(x, y + (tall - size.height()) // 2), room))
+                x += size.width() + self.spacing()
+            y += tall + self.spacing()
+        return max(0, y - self.spacing() - rect.top())
+
+    def _lines(self, width: int) -> list[list[tuple[QLayoutItem, QSize]]]:
+        lines: list[list[tuple[QLayoutItem, QSize]]] = []
+        used = 0
         for item in self._items:
             size = item.sizeHint()
-            if x > rect.left() and x + size.width() > rect.right() + 1:
-                x, y, tall = rect.left(), y + tall + self.spacing(), 0
-            if move:
-                room = QSize(min(size.width(), rect.width()), size.height())
-                item.setGeometry(QRect(QPoint(x, y), room))
-            x += size.width() + self.spacing()
-            tall = max(tall, size.height())
-        return y + tall - rect.top()
+            if not lines or used + size.width() > width:
+                lines.append([])
+                used = 0
+            lines[-1].append((item, size))
+            used += size.width() + self.spacing()
+        return lines
