@@ -19,7 +19,7 @@ PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reor
 SETUP := $(PYTHON) tools/setup_environment.py $(if $(filter command,$(origin PYTHON)),--this-python)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast coverage nemesis nightly check bench coverage-matrix screenshots docs gui setup setup-gui setup-dev compiled constraints proto clean distclean
+.PHONY: help demo test test-fast coverage nemesis nightly check bench coverage-matrix screenshots cockpit-walk docs gui setup setup-gui setup-dev compiled constraints proto clean distclean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,10 @@ gui: setup-gui ## open the cockpit
 
 screenshots: setup-dev ## take pictures of every screen of the cockpit into docs/screenshots
 	@$(BIN)/python -m tools.screenshots $(ARGS)
+
+cockpit-walk: setup-dev ## walk through the cockpit by keys and by mouse; ARGS="--size 1024x600 --theme light"
+	@$(BIN)/python -m tools.cockpit_walk --hands keys --out $(or $(OUT),build/cockpit-walk)/keys $(ARGS)
+	@$(BIN)/python -m tools.cockpit_walk --hands mouse --out $(or $(OUT),build/cockpit-walk)/mouse $(ARGS)
 
 setup-gui: ## make .venv with what the cockpit needs as well
 	@$(SETUP) --profile gui

@@ -12,6 +12,7 @@ pytest_plugins = [
     "gym_gui.tests.support.failures_at_once",
     "gym_gui.tests.support.nothing_left_running",
     "gym_gui.tests.support.slow_tests",
+    "gym_gui.tests.support.warm_python",
     "gym_gui.tests.support.longest_files_first",  # uses the one before
 ]
 

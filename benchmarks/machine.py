@@ -146,12 +146,20 @@ def running(command: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes
             child.wait()
 
 
+_PLACES = ("MOSAIC_CORL_PATH",)
+"""Where something lies that is measured beside MOSAIC; no setting of it."""
+
+
 @contextmanager
 def plain_environment() -> Iterator[None]:
     """Keep settings of the caller's shell from changing what is measured: two benchmarks on one machine agree."""
     before = dict(os.environ)
     for name in list(os.environ):
-        if name.startswith("MOSAIC_") or name in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "OMP_NUM_THREADS"):
+        if (name.startswith("MOSAIC_") and name not in _PLACES) or name in (
+            "PYTHONDONTWRITEBYTECODE",
+            "PYTHONUNBUFFERED",
+            "OMP_NUM_THREADS",
+        ):
             del os.environ[name]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), before.get("PYTHONPATH", "")]))
     try:

@@ -1,147 +1,34 @@
-"""What a CleanRL run is to do: the worker config, merged with the command line. Each refusal is one sentence."""
+"""What a CleanRL run is to do: :mod:`mosaic_worker.script_worker.config` with a checkout of CleanRL's."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from functools import cache
+from dataclasses import dataclass
 from pathlib import Path
-from types import UnionType
-from typing import Any
+from typing import Any, ClassVar
 
-from mosaic_protocol.settings_spelling import respelt
-from mosaic_protocol.suggest import shown
-from mosaic_protocol.worker_manifest import WorkerManifest, load_manifest
-from mosaic_protocol.worker_settings import SettingsError, Start, WorkerSettings, read_settings
-from mosaic_worker import run_extras
-from mosaic_worker.config_file import read_config_file
-from mosaic_worker.errors import UsageError
+from mosaic_protocol.worker_settings import WorkerSettings
+from mosaic_worker.script_worker.config import ConfigError, ScriptConfig, require
+
+__all__ = ["PACKAGE", "ConfigError", "WorkerConfig"]
 
 PACKAGE = Path(__file__).resolve().parent
 
-OWN_SETTINGS = ("env_id", "seed", "total_timesteps")
-"""Flags of every script that the config has fields for; the manifest and the listings show those."""
-
-
-SOURCES = ("mosaic", "cleanrl")
-"""Whose scripts: MOSAIC's, or upstream CleanRL's."""
-
-
-class ConfigError(UsageError):
-    """A config that cannot be run; the message is one sentence for the person who wrote it."""
-
-
-@cache
-def own_manifest() -> WorkerManifest:
-    """The manifest of this worker, which says what settings it has besides those of every worker."""
-    return load_manifest(PACKAGE)
-
 
 @dataclass(frozen=True)
-class WorkerConfig:
+class WorkerConfig(ScriptConfig):
     """One run as the worker understands it."""
 
-    algo: str = ""
-    env_id: str = ""
-    seed: int = 1
-    total_timesteps: int | None = None
-    params: Mapping[str, Any] = field(default_factory=dict)
-    """The script's own flags."""
-    start: Start | None = None
-    """The checkpoint to begin from."""
-    script: str = ""
-    """A script of the user's own instead of an algorithm."""
-    source: str = "mosaic"
-    """Whose script of the algorithm: ``mosaic`` or ``cleanrl``."""
+    PACKAGE: ClassVar[Path] = PACKAGE
+    SOURCES: ClassVar[tuple[str, ...]] = ("mosaic", "cleanrl")
+
     cleanrl_path: str = ""
     """The folder of a CleanRL checkout; without one the package in the managed environment is used."""
-    bundle: str = ""
-    """The managed environment that the script runs in, where it is not chosen by the daemon."""
-    run_id: str = ""
-    extras: Mapping[str, Any] = field(default_factory=dict)
-    artifacts: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, path: Path | None, overrides: Mapping[str, Any]) -> WorkerConfig:
-        """Read a config file (a worker config or a whole run config) and put the command line's words over it."""
-        try:
-            content = respelt(read_config_file(path)) if path is not None else {}
-        except UsageError as error:
-            raise ConfigError(str(error)) from error
-        given = {name: value for name, value in overrides.items() if value is not None}
-        flags = respelt({"params": given.pop("algo_params", {})})
-        start = {"start": flags["start"]} if "start" in flags else {}
-        return cls.of({**content, **given, **start}).with_params(flags.get("params") or {})
-
-    @classmethod
-    def of(cls, content: Mapping[str, Any]) -> WorkerConfig:
-        """From settings in any spelling. Raises :class:`ConfigError` for what is not a run of this worker's."""
-        try:
-            told = read_settings(content, own_manifest())
-        except SettingsError as error:
-            sentences = [_sentence(problem.path, problem.message, problem.value_repr) for problem in error.problems]
-            raise ConfigError("; ".join(sentences)) from None
-        return cls(**_given(told))._checked().with_params({})
-
-    @property
-    def checkpoints(self) -> dict[str, Any]:
-        """What the run config says of checkpoints."""
-        return dict(self.artifacts.get("checkpoints") or {})
-
-    @property
-    def tracks(self) -> bool:
-        """Whether Weights & Biases was asked for, in either place that people know."""
-        return run_extras.tracks(self.extras, self.artifacts)
+    def given(cls, told: WorkerSettings) -> dict[str, Any]:
+        require(told.dataset is None, "CleanRL's algorithms learn from an environment: leave the dataset out")
+        return super().given(told)
 
     @property
     def is_upstream(self) -> bool:
-        return self.source == "cleanrl" or bool(self.cleanrl_path)
-
-    def with_params(self, params: Mapping[str, Any]) -> WorkerConfig:
-        merged = {**self.params, **params}
-        for name in OWN_SETTINGS:
-            require(name not in merged, f"{name} is a setting of the run itself: give it outside the script's flags")
-        return replace(self, params=merged)
-
-    def checked(self) -> WorkerConfig:
-        """The same, put together by hand, as it would be read from a file."""
-        given = {one.name: getattr(self, one.name) for one in fields(self)}
-        if self.start is not None:
-            given["start"] = self.start.model_dump()
-        return WorkerConfig.of(given)
-
-    def _checked(self) -> WorkerConfig:
-        """What is this worker's own to judge."""
-        require(bool(self.algo or self.script), "the config names neither an algo nor a script")
-        require(self.source in SOURCES, f"source must be mosaic or cleanrl, got {shown(self.source)}")
-        require(not (self.script and self.is_upstream), "give a script or source=cleanrl, not both")
-        try:
-            run_extras.require_known(self.extras)
-        except UsageError as error:
-            raise ConfigError(str(error)) from None
-        require_type("artifacts.checkpoints", self.artifacts.get("checkpoints"), dict | None, "an object")
-        return self
-
-
-def _given(told: WorkerSettings) -> dict[str, Any]:
-    """What was given, by the names of the config's fields."""
-    require(told.dataset is None, "CleanRL's algorithms learn from an environment: leave the dataset out")
-    known = {name: getattr(told, name) for name in ("algo", "env_id", "seed", "total_timesteps", "start", "run_id")}
-    known |= {"params": told.params, "extras": told.extras, "artifacts": told.artifacts, **told.choices}
-    return {name: value for name, value in known.items() if value is not None}
-
-
-def _sentence(path: str, message: str, got: str) -> str:
-    return f"{path} {message}, got {got}" if got else f"{path} {message}"
-
-
-def require_type(name: str, value: object, kind: type | UnionType, spoken: str) -> None:
-    """Refuse a value of another type."""
-    right = isinstance(value, kind) and not isinstance(value, bool)  # Python takes True for the number 1
-    require(right, f"{name} must be {spoken}, got {shown(value)}")
-
-
-def require(condition: bool, sentence: str) -> None:
-    """Refuse with a sentence unless it holds."""
-    if not condition:
-        raise ConfigError(sentence)
+        return super().is_upstream or bool(self.cleanrl_path)

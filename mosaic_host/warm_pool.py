@@ -7,12 +7,10 @@ then spawns the worker instead.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from typing import Any
 from mosaic_host.executor import LaunchSpec
 from mosaic_host.telling import HostEvent, Tell, to_plain_log
 from mosaic_host.threads import single_threaded
-from mosaic_protocol.worker_packages import sources
+from mosaic_protocol.worker_packages import fingerprint
 
 _WARM_UP_TIMEOUT = 120.0
 _FORK_TIMEOUT = 5.0
@@ -283,13 +281,7 @@ def _key(spec: LaunchSpec) -> ServerKey:
 
 def _fingerprint(spec: LaunchSpec) -> str:
     """Changes when code that a fork server imported has changed on disk."""
-    seen = hashlib.sha256()
-    try:
-        for entry in sorted(_watched_files(spec)):
-            seen.update(f"{entry}:{entry.stat().st_mtime_ns}\n".encode())
-    except OSError:  # it is changing right now
-        return f"unknown at {time.monotonic_ns()}"
-    return seen.hexdigest()
+    return fingerprint(spec.warm_module.partition(".")[0], spec.env.get("PYTHONPATH", ""), spec.python)
 
 
 def _places_can_be_opened(spec: LaunchSpec) -> bool:
@@ -300,9 +292,3 @@ def _places_can_be_opened(spec: LaunchSpec) -> bool:
         return spec.run_dir.is_dir()
     except OSError:
         return False
-
-
-def _watched_files(spec: LaunchSpec) -> Iterator[Path]:
-    """The sources that a worker's process imports, and the folder whose time changes when packages are installed."""
-    yield from sources(spec.warm_module.partition(".")[0], spec.env.get("PYTHONPATH", ""))
-    yield from spec.python.parent.parent.glob("lib/python3*/site-packages")

@@ -70,11 +70,16 @@ class CheckpointManifest:
     lineage: dict[str, Any] = field(default_factory=dict)
     """Where it comes from: ``kind`` (resume, warm_start, import), ``checkpoint``, ``sha256``; {} for a fresh start. Of
     :data:`RECORDED_STEPS` instead ``recording``, ``steps``, ``episodes``, and of a run its id and name."""
+    offline_dataset: dict[str, Any] = field(default_factory=dict)
+    """The dataset that it learned from: ``name``, ``sha256`` and, where scores are normalised, ``references``. {} for
+    what learned from an environment; then the file has no such field, so that older versions read it."""
 
     def sealed(self) -> str:
         """The manifest as the text of its file, with a hash over all fields. Raises ValueError for one that is too
         large to be read again."""
         document = {one.name: getattr(self, one.name) for one in fields(self)}
+        if not self.offline_dataset:
+            del document["offline_dataset"]
         # Through JSON and back first: a tuple or an integer key must hash as what will be read.
         document = json.loads(json.dumps(document, allow_nan=False))
         text = json.dumps(document | {"sha256": _document_hash(document)}, indent=2) + "\n"

@@ -74,7 +74,7 @@ class TrainingStep(_Record, tag="step"):
     final_observation: Any = None
 
 
-class EndedEpisode(msgspec.Struct, array_like=True):
+class EndedEpisode(msgspec.Struct, array_like=True, gc=False):
     """An episode that ends within a chunk. ``first_step`` is that of the episode, perhaps in an earlier chunk."""
 
     episode: Int64

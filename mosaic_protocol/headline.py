@@ -11,6 +11,10 @@ CPU_TAG = "system/cpu_seconds"
 """CPU time that the training process has used so far: curves are drawn over it. It stands beside :data:`SPS_TAG`."""
 MEMORY_TAG = "system/memory_mb"
 """Main memory that the training process holds, in megabytes; beside :data:`SPS_TAG` too."""
+GPU_TAG = "system/gpu_percent"
+"""How busy the GPUs of a run are, in per cent, on average over them; beside :data:`SPS_TAG`, where a run has any."""
+GPU_MEMORY_TAG = "system/gpu_memory_mb"
+"""Memory that is used on the GPUs of a run, in megabytes, together."""
 HEADLINE_TAGS = (RETURN_TAG, LENGTH_TAG, SPS_TAG, EPISODES_TAG)
 """A run's headline holds the newest value of each."""
 

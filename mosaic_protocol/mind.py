@@ -16,10 +16,13 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from mosaic_protocol.dialogue import Exchange
+
 MIND = "mind"
 """The key among a step's extras."""
 WHOLE_EVERY = 64
 """The first of so many episodes of an agent has a whole record: a reader of any episode looks back no further."""
+TAKE_OVER, GIVE_BACK = "take over", "give back"
 
 Term: TypeAlias = Any
 Way: TypeAlias = Literal["in", "out"]
@@ -163,6 +166,13 @@ class AgentMind(msgspec.Struct, frozen=True, omit_defaults=True):
     strategy: dict[str, float] = {}
     """What its learning is set to now, such as ``epsilon`` and ``alpha``."""
     table: ValueTable | None = None
+    exchange: Exchange | None = None
+    """Of a language model: what it was asked last, and what it answered."""
+    choices: tuple[str, ...] = ()
+    """Its actions in words. A goal of one of these words is played in its place, at the next step."""
+    is_held: bool = False
+    """Whether a person took over, and the run waits for actions. :data:`TAKE_OVER` and :data:`GIVE_BACK` are the goals
+    by which that begins and ends."""
 
 
 class MindReader:

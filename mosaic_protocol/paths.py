@@ -163,6 +163,11 @@ class MosaicPaths:
         return self.training / "datasets"
 
     @property
+    def arenas(self) -> Path:
+        """Contests on the same seeds, a folder for each name."""
+        return self.training / "arenas"
+
+    @property
     def beginnings(self) -> Path:
         """Copies of episodes that sessions begin in the middle of."""
         return self.training / "beginnings"
@@ -210,6 +215,9 @@ class MosaicPaths:
 
     def dataset(self, name: str) -> Path:
         return self.datasets / checked_name(name)
+
+    def arena(self, name: str) -> Path:
+        return self.arenas / checked_name(name)
 
     def run_logs(self, run_id: str) -> Path:
         return self.logs / checked_run_id(run_id)

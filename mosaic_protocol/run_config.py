@@ -167,6 +167,9 @@ class Metadata(StrictModel):
     tags: Labels = Field(default=(), description="Short texts to find the run by.")
     group: Label | None = Field(default=None, description="The experiment that the run is one of.")
     sweep: Label | None = Field(default=None, description="The sweep that made the run, when one did.")
+    preset: Label | None = Field(
+        default=None, description="The preset of its worker whose settings it was submitted with, all of them."
+    )
     parent: Parent | None = Field(default=None, description="Where the run comes from, when it goes on from another.")
     reproduces: Label | None = Field(default=None, description="The id of the run that this one repeats.")
 

@@ -59,7 +59,7 @@ MAX_MANIFEST_BYTES = 256 * 1024
 MAX_LINE_BYTES = 8 * 1024
 """A dotted key costs the square of its length to read."""
 _CODE_ROOT = Path(__file__).resolve().parent.parent
-_POLICY_PROGRAMS = ("mosaic_worker.policies.evaluate", "mosaic_worker.policies.act")
+_POLICY_PROGRAMS = tuple(f"mosaic_worker.policies.{one}" for one in ("evaluate", "estimate", "act"))
 
 
 class ManifestError(suggest.InputError):

@@ -7,7 +7,9 @@ dispatcher, not the tools that ask a worker something, not the fork servers that
 
 from __future__ import annotations
 
+import hashlib
 import os
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,3 +52,17 @@ def sources(package: str, search_path: str) -> Iterator[Path]:
     for folder in folders:
         if folder.is_dir():
             yield from (file for file in folder.rglob("*.py") if "tests" not in file.relative_to(folder).parts)
+
+
+def fingerprint(package: str, search_path: str, python: Path) -> str:
+    """Changes when code that a process of the worker imported has changed on disk: the files of :func:`sources`, or the
+    folder of an interpreter's packages, whose time changes when something is installed."""
+    seen = hashlib.sha256()
+    try:
+        watched = [*sources(package, search_path), *python.parent.parent.glob("lib/python3*/site-packages")]
+        for entry in sorted(watched):
+            state = entry.stat()
+            seen.update(f"{entry}:{state.st_mtime_ns}:{state.st_size}\n".encode())
+    except OSError:  # it is changing right now
+        return f"unknown at {time.monotonic_ns()}"
+    return seen.hexdigest()

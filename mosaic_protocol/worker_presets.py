@@ -7,9 +7,9 @@ script takes is checked where every launch is checked; here a file is checked fo
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pydantic
 from pydantic import AfterValidator, Field, JsonValue, model_validator
@@ -127,6 +127,23 @@ def presets_of(manifest: WorkerManifest) -> tuple[list[Preset], list[str]]:
         except ManifestError as error:
             problems += str(error).splitlines()
     return sorted(found, key=lambda one: (one.algo, one.env_id, one.name)), problems
+
+
+def with_preset(config: Mapping[str, Any], manifest: WorkerManifest) -> dict[str, Any]:
+    """A run config that names the preset whose settings it has, or none. It goes by the settings and not by how
+    somebody came to them: the name is true however they were chosen, and gone when one was changed afterwards."""
+    metadata = {name: value for name, value in config["metadata"].items() if name != "preset"}
+    settings = metadata["worker"]["config"]
+    params = settings.get("params") or {}
+    is_foreign = any(choice.is_foreign for choice in manifest.chosen(settings).values())
+    fitting = (
+        one.name
+        for one in (() if is_foreign else presets_of(manifest)[0])
+        if (one.algo, one.env_id) == (settings.get("algo"), settings.get("env_id"))
+        and all(params.get(name) == value for name, value in one.settings.items())
+    )
+    name = next(fitting, None)
+    return {**config, "metadata": {**metadata, **({"preset": name} if name else {})}}
 
 
 def chosen_preset(presets: Iterable[Preset], name: str, algo: str, env_id: str) -> Preset:

@@ -27,6 +27,8 @@ CONTRACT_FIELDS = (
 """What every worker reads; a choice has another name."""
 _SCRIPT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_DOTTED = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 _SETTING = re.compile(r"[a-z][a-z0-9_]*")
 _OPTION = re.compile(r"--[a-z][a-z0-9-]*")
 
@@ -59,7 +61,8 @@ def _checked_setting(name: str) -> str:
 
 
 def _checked_pattern(pattern: str) -> str:
-    if "{algo}" not in pattern or not _SCRIPT.fullmatch(pattern.replace("{algo}", "a").replace("*", "a")):
+    plain = pattern.replace("{algo}", "a").replace("{path}", "a")
+    if plain == pattern or not _SCRIPT.fullmatch(plain.replace("*", "a")):
         raise ValueError("must be a path in the folder with {algo} in it, such as cleanrl/{algo}.py or */{algo}.py")
     if "**" in pattern:
         raise ValueError("may not look into folders of any depth: name how deep the scripts lie")
@@ -70,6 +73,12 @@ def _checked_option(option: str) -> str:
     if not _OPTION.fullmatch(option):
         raise ValueError("must be an option such as --data-path")
     return option
+
+
+def _checked_variable(text: str) -> str:
+    if not _VARIABLE.fullmatch(text):
+        raise ValueError("must be the name of an environment variable, such as MOSAIC_CORL_PATH")
+    return text
 
 
 def _checked_algorithm_name(text: str) -> str:
@@ -151,6 +160,10 @@ class Choice(StrictModel):
         default="", description="What checkpoints call the algorithm; {algo} and {stem} are filled in."
     )
     needs: Needs | None = Field(default=None, description="What a run must name, where the algorithm's do not.")
+    variable: Annotated[str, Field(max_length=64), AfterValidator(_checked_variable)] | None = Field(
+        default=None,
+        description="Names it in a client's environment, where another choice with the same settings was made.",
+    )
 
     @property
     def is_foreign(self) -> bool:
@@ -161,7 +174,9 @@ class Choice(StrictModel):
         """The script of an algorithm in a folder that somebody chose: the first that one of the patterns finds."""
         if not _NAME.fullmatch(algo):
             return None
-        found = (sorted(folder.glob(pattern.replace("{algo}", algo))) for pattern in self.scripts)
+        place = algo.replace(".", "/") if _DOTTED.fullmatch(algo) else algo
+        patterns = [pattern.replace("{algo}", algo).replace("{path}", place) for pattern in self.scripts]
+        found = (sorted(folder.glob(pattern)) for pattern in patterns)
         return next((path for paths in found for path in paths), None)
 
 
@@ -184,6 +199,7 @@ class PolicyModules(StrictModel):
     """How what a worker has learned is put to use without a run. Each is started as ``python -m MODULE``."""
 
     evaluate: ModulePath | None = Field(default=None, description="Plays episodes with a checkpoint: mosaic eval.")
+    estimate: ModulePath | None = Field(default=None, description="Estimates from a dataset: mosaic eval --offline.")
     act: ModulePath | None = Field(default=None, description="Answers observations with actions: mosaic policy.")
     import_file: ModulePath | None = Field(default=None, description="Converts files: mosaic import-checkpoint.")
 

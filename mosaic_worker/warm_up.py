@@ -21,8 +21,9 @@ _SHARED = (
     "tensorboard.compat.proto.summary_pb2",
     "torch.utils.tensorboard",
 )
-_NOT_SHARED = ("mosaic_worker.harness", "mosaic_worker.tracking", "mosaic_worker.tests", "mosaic_worker.extras")
-"""Processes of their own, in environments where other versions of gym and wandb are; tools; tests."""
+_NOT_SHARED = tuple(f"mosaic_worker.{one}" for one in ("harness", "tracking", "tests", "extras", "offline"))
+"""Processes of their own, in environments where other versions of gym and wandb are; tests; tools; what needs h5py,
+which not every worker has: the modules of one that learns from datasets bring it along."""
 
 
 def import_modules(package: str, left_out: Collection[str]) -> None:

@@ -40,7 +40,10 @@ def _fitted(space: gym.Space[Any], raw: Any) -> Any:
         array = np.asarray(raw)
         if array.dtype.kind not in "biu" and not np.array_equal(array, np.round(array)):
             raise BadActionError(f"{_shown(raw)} is no action of {space}")
-        raw = array.astype(space.dtype)
+        array = array.astype(space.dtype)
+        if not space.contains(array):
+            raise BadActionError(f"{_shown(raw)} is no action of {space}")
+        return array
     if not space.contains(raw):
         raise BadActionError(f"{_shown(raw)} is no action of {space}")
     return raw

@@ -23,6 +23,7 @@ from mosaic_protocol.live.messages import (
     Undo,
 )
 from mosaic_worker.errors import UsageError
+from play_worker.key_maps import with_changes
 
 if TYPE_CHECKING:
     from play_worker.play import Play
@@ -90,7 +91,9 @@ class Commands:
 
     def _change_keys(self, changes: dict[str, object]) -> None:
         try:
-            changed = [(side, side.key_map.changed(changes)) for side in self._play.sides]
+            changed = [
+                (side, with_changes(side.key_map, changes, side.stage.env.action_space)) for side in self._play.sides
+            ]
         except KeyMapError as error:
             raise UsageError(str(error)) from None
         for side, key_map in changed:

@@ -5,13 +5,14 @@ Keys are chosen so that no map needs ``p r n q`` or ``.``, ``+``, ``-`` and Tab:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from mosaic_protocol.live.key_map import Binding, KeyMap
+from mosaic_protocol.live.key_map import Binding, KeyMap, KeyMapError
+from play_worker.actions import BadActionError, fitted
 
 _FREE_KEYS = "1234567890asdwefghjklzxcvbmtyuio"
 _PAIRS = (("left", "right"), ("down", "up"), ("a", "d"), ("s", "w"), ("f", "h"), ("g", "t"), ("j", "l"), ("k", "i"))
@@ -125,6 +126,19 @@ def key_map_for(env: gym.Env[Any, Any], family: str) -> KeyMap:
     if isinstance(space, gym.spaces.MultiBinary) and len(space.shape) == 1:
         return _any_parts([1] * int(space.shape[0]))
     return KeyMap()
+
+
+def with_changes(key_map: KeyMap, changes: Mapping[str, Any], space: gym.Space[Any]) -> KeyMap:
+    """The keys with a person's own. Raises :class:`KeyMapError`, also for a key that means no action of ``space``: it
+    would be found out when it is pressed, in the middle of the game."""
+    changed = key_map.changed(changes)
+    for key, action in changes.items():
+        try:
+            if action is not None:
+                fitted(space, action)
+        except BadActionError as error:
+            raise KeyMapError(f"the key {key!r} cannot be used: {error}") from None
+    return changed
 
 
 def _base_name(env: gym.Env[Any, Any]) -> str:

@@ -19,7 +19,7 @@ from play_worker.seat import Seat
 from play_worker.stage import Stage
 
 if TYPE_CHECKING:
-    from mosaic_worker.recording.step_recorder import StepLane
+    from mosaic_worker.recording.step_lane import StepLane
     from play_worker.beginning import Beginning
 
 _NOTHING = object()

@@ -19,7 +19,7 @@ from mosaic_worker.errors import UsageError
 from mosaic_worker.live.picture_file import PictureFile
 from mosaic_worker.recording.frame_rate import frames_a_second
 from play_worker.games import WAITING_FAMILIES, family_of, make_game
-from play_worker.key_maps import key_map_for
+from play_worker.key_maps import key_map_for, with_changes
 
 T = TypeVar("T")
 
@@ -157,7 +157,7 @@ class Stage:
 def with_keys(stage: Stage, params: Mapping[str, Any]) -> Stage:
     """With the keys that were chosen for it. Raises UsageError, and closes the stage, for keys that cannot be used."""
     try:
-        stage.key_map = stage.key_map.changed(params.get("keys") or {})
+        stage.key_map = with_changes(stage.key_map, params.get("keys") or {}, stage.env.action_space)
     except KeyMapError as error:
         stage.close()
         raise UsageError(f"--keys: {error}") from None

@@ -24,13 +24,14 @@ from mosaic_worker.state.training_state import TrainingState
 from mosaic_worker.training.session import TrainingSession
 from mosaic_worker.training.watching import drawing
 from spade_bdi_rl_worker.agent.actions import make_actions
-from spade_bdi_rl_worker.agent.learner import Budget, LearningAgent
+from spade_bdi_rl_worker.agent.learner import LearningAgent
 from spade_bdi_rl_worker.agent.program import build_into, find_program, parse_program, read_program
 from spade_bdi_rl_worker.agent.terms import RECORDING, sourced
 from spade_bdi_rl_worker.learning.algorithms import make_learner
 from spade_bdi_rl_worker.learning.environments import make_env
 from spade_bdi_rl_worker.learning.grids import action_names_of, cells_of
 from spade_bdi_rl_worker.learning.runtime import QLearningRuntime, new_chance
+from spade_bdi_rl_worker.learning.strategy import Budget
 from spade_bdi_rl_worker.learning.worlds import SteppedWorld, TableWorld, open_world
 from spade_bdi_rl_worker.seeding import Seed, is_wanted, read_seed
 from spade_bdi_rl_worker.settings import agents_of, episodes_of, strategy_of
@@ -74,7 +75,7 @@ class Crew:
         self,
         session: TrainingSession,
         settings: Settings,
-        on_episode: Callable[[LearningAgent, float, int], None] = lambda agent, total, steps: None,
+        on_episodes: Callable[[LearningAgent, list[float], list[int]], None] = lambda agent, totals, lengths: None,
     ) -> None:
         """Raises UsageError."""
         self._settings = settings
@@ -106,7 +107,7 @@ class Crew:
                 _runtime(world, settings, index, lane),
                 budget,
                 peers=tuple(name for name in names if name != one.name),
-                on_episode=lambda agent, episode: on_episode(agent, episode.total, episode.steps),
+                on_episodes=on_episodes,
             )
             if self.seed is not None:
                 self.seed.fill(agent.runtime.learner)

@@ -8,6 +8,7 @@ turn, so that the loop goes on answering the server.
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -33,6 +34,10 @@ from spade_bdi_rl_worker.xmpp import Pulse, ServerError, XmppServer, choose_serv
 
 REST_SECONDS = 2.0
 """How long agents may take to come to rest before a checkpoint is written as they are."""
+TURNS_ALONE = 4
+"""That an agent has one after the other where no other one waits: what is done between two turns takes as long as ten
+episodes. What was played is handed over after each of them."""
+_YOUNG_OBJECTS = 50_000
 _GRACE_SECONDS = 1.0
 """How long all agents must be idle before the run is over: a message may be on its way."""
 
@@ -45,7 +50,7 @@ class SpadeBDIRunner:
     def __init__(self, session: TrainingSession, settings: Settings) -> None:
         """Raises UsageError for what cannot run."""
         self._session, self._settings = session, settings
-        self.crew = Crew(session, settings, self._note_episode)
+        self.crew = Crew(session, settings, self._note_episodes)
         self._rows = ScalarRows(session, self.crew)
         self._thread = ThreadPoolExecutor(1, "session")
         self._one_at_a_time = asyncio.Lock()
@@ -53,6 +58,7 @@ class SpadeBDIRunner:
         self._over: asyncio.Future[None] | None = None
         self._idle_since: float | None = None
         self._rest_until: float | None = None
+        self._more_turns = TURNS_ALONE - 1 if len(self.crew.agents) == 1 else 0
         self._waits = settings.params["when_idle"] == "wait"
         self._has_said_inexact = False
 
@@ -94,6 +100,7 @@ class SpadeBDIRunner:
             introduce(present)
             await self._aside(lambda: self._session.begin(self.crew.total_steps))
             self._session.show(self.crew.picture, self)
+            _look_at_new_objects_alone()
             self._began.set()
             try:
                 await self._over
@@ -109,6 +116,10 @@ class SpadeBDIRunner:
                 await asyncio.sleep(0.01)
                 return False
             busy = agent.turn()
+            for _ in range(self._more_turns):
+                if not busy or self._session.is_asked:
+                    break
+                busy = agent.turn()
             await self._attend()
             return busy
 
@@ -172,8 +183,8 @@ class SpadeBDIRunner:
 
     # ---- what is kept --------------------------------------------------------------------------------------------
 
-    def _note_episode(self, agent: LearningAgent, total: float, steps: int) -> None:
-        self._rows.note(agent, total, steps)
+    def _note_episodes(self, agent: LearningAgent, totals: list[float], lengths: list[int]) -> None:
+        self._rows.note(totals, lengths)
 
     def _save(self, *, required: bool) -> None:
         session, crew = self._session, self.crew
@@ -204,6 +215,14 @@ class SpadeBDIRunner:
     def tell(self, told: Tell) -> str:
         """Called in another thread."""
         return tell_all(self.crew.agents, told)
+
+
+def _look_at_new_objects_alone() -> None:
+    """What is there before the first episode stays to the end: the garbage collector need not go through it each time
+    that some thousand terms of plans came and went."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG_OBJECTS)
 
 
 async def leave_together(agents: Sequence[Any]) -> None:

@@ -26,9 +26,10 @@ class ScalarRows:
         self._recent_lengths: deque[int] = deque(maxlen=RECENT_EPISODES)
         self._due = 0.0
 
-    def note(self, agent: LearningAgent, total: float, steps: int) -> None:
-        self._returns.append(total)
-        self._lengths.append(steps)
+    def note(self, totals: list[float], lengths: list[int]) -> None:
+        """What some episodes brought, and how long they were."""
+        self._returns += totals
+        self._lengths += lengths
 
     def write_now_and_then(self) -> None:
         if self._returns and time.monotonic() >= self._due:

@@ -1,10 +1,11 @@
 """Run every row of the launch matrix at a short horizon through the daemon; write what was seen to docs/coverage.md.
 
-    python tools/coverage_matrix.py [--only NAME ...] [--home DIR]
+    python tools/coverage_matrix.py [--only NAME ...] [--home DIR] [--corl-path DIR]
 
 Rows are `mosaic train` commands, run one after the other, so that what stands in the page is what a user would type.
 A row that was not run says so in the page, unless it was run before with the very same command: what was seen is kept
-in the data root and shown with its date. The status is 0 when every row that was ever run did what it should.
+in the data root and shown with its date. Of rows that another data root knows, the page keeps what it says. The status
+is 0 when every row that was ever run did what it should.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -47,15 +49,22 @@ class Row:
     upstream: bool = False
     after: str = ""
     label: str = ""
+    corl: bool = False
+    """CORL's own script, on the dataset of this name in the place of an environment."""
+    keeps: bool = True
+    """Whether it is to leave a checkpoint: scripts in JAX leave none, and say so before they start."""
 
     @property
     def name(self) -> str:
-        return self.label or (f"upstream {self.algo}" if self.upstream else self.algo)
+        return self.label or (
+            f"upstream {self.algo}" if self.upstream else f"CORL {self.algo}" if self.corl else self.algo
+        )
 
     def command(self, made: str = "") -> list[str]:
-        source = ["--upstream"] if self.upstream else []
+        source = ["--upstream"] if self.upstream else ["--worker", "corl", "--upstream"] if self.corl else []
         words = [word.replace("{made}", made) for word in self.words]
-        return ["train", self.algo, *source, "--env-id", self.env_id, "--total-timesteps", str(self.steps), *words]
+        where = ["--dataset" if self.corl else "--env-id", self.env_id]
+        return ["train", self.algo, *source, *where, "--total-timesteps", str(self.steps), *words]
 
 
 _SMALL_ATARI = ("--num-envs", "4", "--num-steps", "64")
@@ -99,7 +108,32 @@ TAUGHT_BY_UPSTREAM = (
         label="qdagger_dqn_atari_impalacnn with upstream's teacher",
     ),
 )
-ROWS = (*OWN, *UPSTREAM, *TAUGHT_BY_UPSTREAM)
+DATASET = "coverage-pendulum"
+_EVERY = ("--eval_freq", "20", "--n_episodes", "1")
+_EPOCHS = ("--num_updates_on_epoch", "10", "--eval_every", "2", "--eval_episodes", "1", "--hidden_dim", "64")
+_IN_JAX = ("--eval_every", "20", "--eval_episodes", "1", "--bundle", "corl_upstream_jax")
+CORL = tuple(
+    Row(algo, DATASET, 40, ("--yes", *words), corl=True, keeps="rebrac" not in algo)
+    for algo, words in {
+        "any_percent_bc": _EVERY,
+        "td3_bc": _EVERY,
+        "awac": ("--eval_frequency", "20", "--n_test_episodes", "1"),
+        "cql": _EVERY,
+        "iql": _EVERY,
+        "edac": (*_EPOCHS, "--log_every", "5"),
+        "sac_n": (*_EPOCHS, "--log_every", "5"),
+        "lb_sac": (*_EPOCHS, "--log_every", "5", "--batch_size", "256"),
+        "dt": ("--eval_every", "20", "--eval_episodes", "1", "--target_returns", "[-200.0]", "--embedding_dim", "32"),
+        "rebrac": (*_EPOCHS, "--bundle", "corl_upstream_jax"),
+        "finetune.awac": ("--eval_frequency", "20", "--n_test_episodes", "1"),
+        "finetune.cql": _EVERY,
+        "finetune.iql": _EVERY,
+        "finetune.spot": (*_EVERY, "--vae_iterations", "10"),
+        "finetune.cal_ql": _EVERY,
+        "finetune.rebrac": _IN_JAX,
+    }.items()
+)
+ROWS = (*OWN, *UPSTREAM, *TAUGHT_BY_UPSTREAM, *CORL)
 
 
 @dataclass
@@ -128,7 +162,7 @@ class Evidence:
         found = {
             "a handshake": self.handshake,
             "TensorBoard files": self.manifest.get("tensorboard_dir"),
-            "a checkpoint": self.manifest.get("checkpoints"),
+            "a checkpoint": self.manifest.get("checkpoints") or not self.row.keeps,
             "every step": self.run.get("last_step", 0) >= self.row.steps,
         }
         return [name for name, there in found.items() if not there]
@@ -137,15 +171,21 @@ class Evidence:
 class Matrix:
     """Runs rows with the `mosaic` of this environment, in one data root."""
 
-    def __init__(self, home: Path) -> None:
-        self._home = home
+    def __init__(self, home: Path, checkout: Path | None = None) -> None:
+        self._home, self._checkout = home, checkout
         self._environment = {**os.environ, "MOSAIC_HOME": str(home)}
+        if checkout is not None:
+            self._environment["MOSAIC_CORL_PATH"] = str(checkout)
         self._made: dict[str, str] = {}
         self._kept = home / "coverage.json"
 
     def run(self, row: Row) -> Evidence:
         if row.after and row.after not in self._made:
             return Evidence(row, sentence=f"needs what {row.after} makes, which was not run")
+        if row.corl and self._checkout is None:
+            return Evidence(row, sentence="needs a checkout: --corl-path")
+        if row.corl:
+            self._make_dataset()
         command = row.command(self._made.get(row.after, ""))
         answer = self._mosaic([*command, "--run-name", f"coverage-{row.name.replace(' ', '-')}", "--json"])
         try:
@@ -178,6 +218,13 @@ class Matrix:
             return {}
         return kept
 
+    def _make_dataset(self) -> None:
+        """Random play of Pendulum-v1 in D4RL's columns, imported as a user would."""
+        file = self._home / f"{DATASET}.hdf5"
+        if not file.exists():
+            write_random_play(file, "Pendulum-v1", 4_000)
+            self._mosaic(["datasets", "import", str(file), DATASET, "--env-id", "Pendulum-v1"])
+
     def stop_daemon(self) -> None:
         self._mosaic(["daemon", "stop"])
 
@@ -202,37 +249,80 @@ class Matrix:
 
     def scrub(self, text: str) -> str:
         """Without the paths of the machine it ran on."""
+        if self._checkout is not None:
+            text = text.replace(str(self._checkout), "$MOSAIC_CORL_PATH")
         return text.replace(str(self._home), "$MOSAIC_HOME").replace(str(ROOT), ".").replace(str(Path.home()), "~")
+
+
+def write_random_play(file: Path, env_id: str, steps: int) -> None:
+    """A file as D4RL has them."""
+    import gymnasium
+    import h5py
+    import numpy as np
+
+    env = gymnasium.make(env_id)
+    env.action_space.seed(1)
+    names = ("observations", "actions", "rewards", "terminals", "timeouts")
+    rows: list[tuple[Any, ...]] = []
+    seen, _ = env.reset(seed=1)
+    for _ in range(steps):
+        action = env.action_space.sample()
+        following, reward, terminated, truncated, _ = env.step(action)
+        rows.append((seen, action, reward, terminated, truncated and not terminated))
+        seen = following if not (terminated or truncated) else env.reset()[0]
+    env.close()
+    with h5py.File(file, "w") as data:
+        for name, values in zip(names, zip(*rows, strict=True), strict=True):
+            data.create_dataset(name, data=np.array(values, bool if name in names[3:] else np.float32))
 
 
 # ---- the page ----------------------------------------------------------------------------------------------------
 
 
-def page(found: Sequence[Evidence], matrix: Matrix) -> str:
-    own = [one for one in found if not one.row.upstream]  # also those that upstream taught
+def page(found: Sequence[Evidence], matrix: Matrix, before: str = "", corl_commit: str = "") -> str:
+    """``before``: the page as it was, which keeps what it says of rows that nobody ran now."""
+    own = [one for one in found if not (one.row.upstream or one.row.corl)]  # also those that upstream taught
     upstream = [one for one in found if one.row.upstream]
+    corl = [one for one in found if one.row.corl]
+    said = re.search(r"commit `([0-9a-f]{40})`", before)
+    commit = corl_commit or (said.group(1) if said else "unknown")
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("torch", "gymnasium", "ale-py", "envpool"))
     parts = [
         "# What was run, and what was seen",
         INTRODUCTION,
         f"Python {platform.python_version()}, {versions}, CPU only. The date of each row stands with its evidence.",
         "## MOSAIC's scripts",
-        _table(own),
+        _table(own, before),
         "## Upstream CleanRL scripts, unmodified",
         "PyPI package `cleanrl` 1.2.0 in the managed environment `cleanrl_upstream`.",
-        _table(upstream),
+        _table(upstream, before),
+        "## CORL's scripts, unmodified",
+        _about_corl(commit),
+        _table(corl, before),
         "## Evidence",
-        *(_evidence(one, matrix) for one in found),
+        *(_evidence(one, matrix, before) for one in found),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _table(found: Sequence[Evidence]) -> str:
+def _about_corl(commit: str) -> str:
+    return (
+        f"A checkout of corl-team/CORL at commit `{commit}`, whose folder `MOSAIC_CORL_PATH` names, in the managed "
+        "environments `corl_upstream` and, for ReBRAC, `corl_upstream_jax`. The data is 4,000 steps of random play in "
+        "Pendulum-v1. Scripts in JAX leave no checkpoint and say so before they start."
+    )
+
+
+def _table(found: Sequence[Evidence], before: str) -> str:
     lines = [
         "| algorithm | environment | steps | status | return | steps a second | checkpoint | TensorBoard |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for one in found:
+        here = f"| `{one.row.algo}` | {one.row.env_id} |"
+        if one.status == NOT_RUN and (known := _line_before(one, here, before)):
+            lines.append(known)
+            continue
         if one.status == NOT_RUN:
             cells = ["–", NOT_RUN + (f": {one.sentence}" if one.sentence else ""), "–", "–", "–", "–"]
         else:
@@ -245,15 +335,25 @@ def _table(found: Sequence[Evidence]) -> str:
                 "yes" if one.manifest.get("checkpoints") else "no",
                 "yes" if one.manifest.get("tensorboard_dir") else "no",
             ]
-        lines.append(f"| `{one.row.algo}` | {one.row.env_id} | {' | '.join(cells)} |")
+        lines.append(f"{here} {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _line_before(one: Evidence, here: str, before: str) -> str:
+    """The line of a row in the page as it was, in the part that it belongs to."""
+    title = "CORL's" if one.row.corl else "Upstream CleanRL" if one.row.upstream else "MOSAIC's"
+    part = before.partition(f"## {title} scripts")[2].partition("\n## ")[0]
+    return next((line for line in part.splitlines() if line.startswith(here)), "")
 
 
 def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}"
 
 
-def _evidence(one: Evidence, matrix: Matrix) -> str:
+def _evidence(one: Evidence, matrix: Matrix, before: str) -> str:
+    known = before.partition(f"\n### {one.row.name}\n")[2].partition("\n### ")[0].strip()
+    if one.status == NOT_RUN and known:
+        return f"### {one.row.name}\n\n{known}"
     if one.status == NOT_RUN:
         return f"### {one.row.name}\n\n{NOT_RUN}{': ' + one.sentence if one.sentence else ''}"
     payload = json.dumps(one.run.get("config", {}).get("metadata", {}).get("worker", {}), sort_keys=True)
@@ -271,14 +371,25 @@ def _evidence(one: Evidence, matrix: Matrix) -> str:
     return matrix.scrub("\n\n".join(lines[:2]) + "\n\n" + "\n".join(lines[2:]))
 
 
+def _commit_of(checkout: Path | None) -> str:
+    if checkout is None or not (checkout / ".git").exists():
+        return ""
+    command = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [row.name for row in ROWS]
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=f"one of: {', '.join(names)}")
     parser.add_argument("--home", type=Path, default=ROOT / "var", help="data root to run in")
     parser.add_argument("--page", type=Path, default=PAGE, help="file to write")
+    parser.add_argument("--corl-path", type=Path, help="a checkout of corl-team/CORL, for its rows")
+    parser.add_argument("--corl-commit", default="", help="its commit, where the folder has no git of its own")
     options = parser.parse_args(arguments)
-    matrix = Matrix(options.home.absolute())
+    checkout = options.corl_path.absolute() if options.corl_path else None
+    matrix = Matrix(options.home.absolute(), checkout)
+    before = options.page.read_text(encoding="utf-8") if options.page.exists() else ""
     found: list[Evidence] = []
     try:
         for row in ROWS:
@@ -292,7 +403,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f"{row.name:40} {one.status}{lacking}: {one.sentence}", flush=True)
     finally:
         matrix.stop_daemon()
-    options.page.write_text(page(found, matrix), encoding="utf-8")
+    commit = options.corl_commit or _commit_of(checkout)
+    options.page.write_text(page(found, matrix, before, commit), encoding="utf-8")
     ran = [one for one in found if one.status != NOT_RUN]
     print(f"{sum(one.good for one in ran)} of {len(ran)} rows are good; see {options.page}")
     return 0 if ran and all(one.good for one in ran) else 1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from PyQt6.sip import voidptr
 from gym_gui.ui.app import CockpitApp
 
 ROOT = Path(__file__).resolve().parent.parent
-PATIENCE_SECONDS = 600.0
+PATIENCE_SECONDS = 240.0
 SMALL_SIZE, USUAL_SIZE, LARGE_SIZE = (1024, 600), (1280, 800), (1920, 1080)
 THEMES = ("dark", "light")
 Array = npt.NDArray[Any]
@@ -27,32 +29,78 @@ class InVain(RuntimeError):
     """Something that a picture needs did not happen."""
 
 
-class Camera:
-    """Takes pictures of one cockpit, in each theme that is wanted, of the scenes that are wanted."""
+class TimeIsUp(Exception):
+    """The minutes that were given are over; what is missing is taken by the next call."""
 
-    def __init__(self, app: QApplication, into: Path, only: Sequence[str] = (), themes: Sequence[str] = THEMES) -> None:
+
+class Camera:
+    """Takes pictures of one cockpit, in each theme that is wanted, of the scenes that are wanted.
+
+    ``had``: names of files that were taken before and are not wanted again. ``until``: when to stop, by the monotonic
+    clock.
+    """
+
+    def __init__(
+        self,
+        app: QApplication,
+        into: Path,
+        only: Sequence[str] = (),
+        themes: Sequence[str] = THEMES,
+        *,
+        had: Collection[str] = (),
+        until: float = math.inf,
+    ) -> None:
         self.app, self.into = app, into
-        self._only, self._themes = tuple(only), tuple(themes)
+        self._only, self.themes = tuple(only), tuple(themes)
+        self.passing: Sequence[str] = self.themes
+        """The themes that are taken now. One at a time is quicker: a change has the whole window drawn anew."""
+        self._had, self._end = frozenset(had), until
+        self._begin = time.monotonic()
         self.cockpit: CockpitApp | None = None
         self.taken: list[Path] = []
         self.failures: list[str] = []
+        app.setCursorFlashTime(0)  # a window with a blinking cursor never looks the same twice
+        self._writer = ThreadPoolExecutor(1)
+        self._writing: list[Future[None]] = []
 
     def wants(self, *names: str) -> bool:
-        """Whether one of these is to be taken, by any part of its name."""
-        return not self._only or any(word in name for word in self._only for name in names)
+        """Whether one of these is to be taken, by any part of its name, in a theme that is taken now."""
+        return any(self._misses(name, theme) for name in names for theme in self.passing)
 
-    def take(self, name: str, before: Callable[[], object] = lambda: None) -> None:
-        """Take a picture in each theme. ``before`` does again what a change of theme undoes."""
-        if not self.wants(name):
-            return
+    def _misses(self, name: str, theme: str) -> bool:
+        if f"{name}-{theme}.png" in self._had:
+            return False
+        return not self._only or any(word in name for word in self._only)
+
+    def take(self, name: str, before: Callable[[], object] = lambda: None, *, fleeting: bool = False) -> None:
+        """Take a picture in each theme that is taken now. ``before`` does again what a change of theme undoes.
+
+        ``fleeting``: what is seen does not come again, so it is taken in all themes at once.
+        """
         assert self.cockpit is not None
-        for theme in self._themes:
+        for theme in self.themes if fleeting else self.passing:
+            if not self._misses(name, theme):
+                continue
+            self._look_at_the_clock()
             self.cockpit.themes.use(theme)
             before()
             path = self.into / f"{name}-{theme}.png"
-            save(self._settled(), path)
+            self._writing.append(self._writer.submit(save, self._settled(), path))
             self.taken.append(path)
-            print(f"{path.name}  {path.stat().st_size // 1024} kB", flush=True)
+            self.say(path.name)
+
+    def finish(self) -> None:
+        """Wait until every picture is written."""
+        for one in self._writing:
+            one.result()
+
+    def say(self, words: str) -> None:
+        """Print a line, with the seconds since the beginning."""
+        print(f"{time.monotonic() - self._begin:6.1f}  {words}", flush=True)
+
+    def _look_at_the_clock(self) -> None:
+        if time.monotonic() > self._end:
+            raise TimeIsUp("the time is up")
 
     def until(self, what: str, probe: Callable[[], object], patience: float = PATIENCE_SECONDS) -> None:
         """Let the cockpit work until something is so. Raises :class:`InVain` after a long time."""
@@ -60,6 +108,7 @@ class Camera:
         while not probe():
             if time.monotonic() > deadline:
                 raise InVain(f"waited {patience:g} s in vain for {what}")
+            self._look_at_the_clock()
             self.breathe()
 
     def breathe(self, milliseconds: int = 30) -> None:

@@ -4,32 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gym_gui.services.run_request import RunRequest
-from gym_gui.services.trainer.client import TrainerClient
+from gym_gui.ui.mind.mind_feed import MindFeeds
 from gym_gui.ui.panels.run_tabs import RunTabs
 from gym_gui.ui.replay.screen import ReplayScreen
 from gym_gui.ui.widgets.spade_bdi_train_form import SpadeBdiTrainForm
-from gym_gui.ui.workers.spade_bdi.mind_feed import MindFeeds
 from gym_gui.ui.workers.spade_bdi.mind_tab import MindTab
 from tools.screenshot_camera import LARGE_SIZE, SMALL_SIZE, USUAL_SIZE
+from tools.screenshot_runs import Wish
 
 if TYPE_CHECKING:
     from tools.screenshot_scenes import Scenes
 
 WORKER = "spade_bdi_rl_worker"
-LIVE = ("mind-live", "mind-live-small", "mind-live-large", "mind-table", "mind-replay", "mind-replay-small")
-FORM = ("mind-form", "mind-form-large")
-NAMES = (*LIVE, *FORM)
+LIVE = ("mind-live", "mind-live-small", "mind-live-large", "mind-replay", "mind-replay-small")
+TABLE = "mind-table"
+FORM = ("mind-train", "mind-form", "mind-form-large")
+NAMES = (*LIVE, TABLE, *FORM)
 
 
 def mind_scenes(scenes: Scenes) -> None:
     """Where the worker is installed; elsewhere there is nothing to show."""
-    if not scenes.camera.wants(*NAMES) or WORKER not in scenes.train.catalog.entries:
+    if WORKER not in scenes.train.catalog.entries:
         return
     if scenes.camera.wants(*FORM):
         _form(scenes)
     if scenes.camera.wants(*LIVE):
         _minds(scenes)
+    if scenes.camera.wants(TABLE):
+        _table(scenes)
     scenes.train.workers.choose("cleanrl")
 
 
@@ -42,6 +44,7 @@ def _form(scenes: Scenes) -> None:
     assert isinstance(form, SpadeBdiTrainForm)
     form.run["env_id"].put("FrozenLake-v1")
     scenes.until("the plans", lambda: form.plans.files is not None)
+    scenes.camera.take("mind-train", lambda: _to(scenes, form, top=False))
     form.plans.open_editor()
     scenes.until("the editor", lambda: form.plans.is_editing)
     text = form.plans.editor.toPlainText()
@@ -82,24 +85,26 @@ def _minds(scenes: Scenes) -> None:
         scenes.show("run")
         scenes.camera.take(f"mind-live{word}")
     scenes.resize(USUAL_SIZE)
-    _cancel(scenes, run_id)
+    scenes.runs.ask("cancel", "bdi", "TERM", "seen enough")
     _replay(scenes, run_id)
-    if scenes.camera.wants("mind-table"):
-        run_id = _submitted(scenes, "bdi-taxi", "Taxi-v4", {})
-        _look(scenes, run_id)
-        feed = MindFeeds.feed(scenes.cockpit, run_id)
-        scenes.until("something learned", lambda: feed.agent is not None and feed.agent.episode > 300)
-        scenes.camera.take("mind-table")
-        _cancel(scenes, run_id)
 
 
-def _submitted(scenes: Scenes, name: str, env_id: str, params: dict[str, object]) -> str:
+def _table(scenes: Scenes) -> None:
+    run_id = _submitted(scenes, "bdi-taxi", "Taxi-v4", {})
+    _look(scenes, run_id)
+    feed = MindFeeds.feed(scenes.cockpit, run_id)
+    scenes.until("something learned", lambda: feed.agent is not None and feed.agent.episode > 300)
+    scenes.camera.take(TABLE)
+    scenes.runs.ask("cancel", "bdi-taxi", "TERM", "seen enough")
+
+
+def _submitted(scenes: Scenes, what: str, env_id: str, params: dict[str, object]) -> str:
     settings = {"algo": "q_learning", "env_id": env_id, "seed": 2, "params": {"episodes": 50_000_000, **params}}
-    request = RunRequest(WORKER, "spade_bdi_rl_worker.cli", f"{name}-{env_id.lower()}-s2", settings)
-    with TrainerClient.connect(scenes.cockpit.bridge.paths) as client:
-        run_id: str = client.submit(request.config()).run.run_id
-    scenes.runs[name] = run_id
-    scenes.until("the agents", lambda: all(scenes.is_in("EXEC", name)))
+    wish = Wish(f"{what}-{env_id.lower()}-s2", settings, WORKER, "spade_bdi_rl_worker.cli", "EXEC")
+    scenes.runs.add(what, wish)
+    scenes.runs.forget(*([what] if scenes.runs.state(what) == "TERM" else []))
+    run_id = scenes.runs.add(what, wish)
+    scenes.runs.need(what)
     return run_id
 
 
@@ -110,12 +115,6 @@ def _look(scenes: Scenes, run_id: str) -> None:
     scenes.until("the tab", lambda: tabs.tabs.count() > 1)
     tabs.show_tab("mind")
     scenes.until("the mind", lambda: any(tab.feed.agent is not None for tab in tabs.findChildren(MindTab)))
-
-
-def _cancel(scenes: Scenes, run_id: str) -> None:
-    scenes.cockpit.bridge.call(lambda client: client.cancel(run_id, "seen enough"))
-    name = next(name for name, one in scenes.runs.items() if one == run_id)
-    scenes.until("the end", lambda: all(scenes.is_in("TERM", name)))
 
 
 def _replay(scenes: Scenes, run_id: str) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from PyQt6.QtWidgets import QWidget
 
 from gym_gui.services.checkpoints.registry import TrainingRegistry
-from gym_gui.services.trainer.client import TrainerClient
 from gym_gui.ui.panels.run_tabs import RunTabs
 from gym_gui.ui.play.play_panel import PlayPanel
 from gym_gui.ui.play.stage_live import LiveStage
@@ -22,7 +21,13 @@ if TYPE_CHECKING:
 HUMAN = ("play-human", "play-grid", "play-keys", "play-over", "play-human-small", "play-human-large")
 HYBRID = ("play-hybrid", "play-hybrid-small", "play-hybrid-large", "play-ended")
 SEATS = ("play-seats", "play-seats-small", "play-seats-large")
-TRAINING_STEPS = 30_000
+
+
+NAMES = (*HUMAN, *HYBRID, *SEATS)
+
+
+def play_scenes(scenes: Scenes) -> None:
+    PlayScenes(scenes).take()
 
 
 class PlayScenes:
@@ -35,14 +40,16 @@ class PlayScenes:
         self.panel, self.desk = panel, panel.desk
 
     def take(self) -> None:
-        if self.camera.wants(*HUMAN):
-            self.human()
-        if self.camera.wants(*HYBRID):
-            self.hybrid()
-        if self.camera.wants(*SEATS):
-            self.seats()
-        self.scenes.train.mode.choose("agent")
-        self.scenes.show("metrics", "runs")
+        wanted = ((HUMAN, self.human), (HYBRID, self.hybrid), (SEATS, self.seats))
+        try:
+            for names, scene in wanted:
+                if self.camera.wants(*names):
+                    scene()
+        finally:
+            if self.desk.session is not None:
+                self.desk.end()
+            self.scenes.train.mode.choose("agent")
+            self.scenes.show("metrics", "runs")
 
     # ---- a person ------------------------------------------------------------------------------------------------
 
@@ -94,10 +101,10 @@ class PlayScenes:
         self._send(HandOver("policy", checkpoint=str(entry.path)), Hold(()))
         self._until("the policy again", lambda state: state.actor == "policy" and bool(state.advice))
         self.camera.breathe(2000)
-        self._send(HandOver("human"), Hold(("left",)))
-        self._until("advice", lambda state: state.actor == "human" and bool(state.advice) and not state.over)
-        self._send(Pause())
+        self._send(Pause())  # first: on a busy machine the pole falls before the picture is taken
         self._until("a pause", lambda state: state.paused)
+        self._send(HandOver("human"))
+        self._until("the person at the seat", lambda state: state.actor == "human")
         self._look()
         self.camera.take("play-hybrid")
         self._sizes("play-hybrid")
@@ -129,14 +136,9 @@ class PlayScenes:
         panel.sections["seats"].set_open(False)
 
     def _trained(self) -> str:
-        """The run of a policy that balances; one that was trained for other pictures will do."""
-        runs = self.scenes.runs
-        if "ppo-1" not in runs and "pilot" not in runs:
-            with TrainerClient.connect(self.scenes.cockpit.bridge.paths) as client:
-                self.scenes.submit(client, "pilot", algo="ppo", seed=1, steps=TRAINING_STEPS)
-        name = "ppo-1" if "ppo-1" in runs else "pilot"
-        self.scenes.until("a trained policy", lambda: all(self.scenes.is_in("TERM", name)))
-        return runs[name]
+        """The run of a policy that balances."""
+        self.scenes.runs.need("ppo-1")
+        return self.scenes.runs["ppo-1"]
 
     # ---- parts ---------------------------------------------------------------------------------------------------
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from subprocess import CalledProcessError
 from typing import Any, TypeVar
 
 from PyQt6.QtCore import Qt
 from PyQt6.QtWidgets import QPlainTextEdit, QWidget
 
-from gym_gui.services.run_request import RunRequest
-from gym_gui.services.trainer.client import TrainerClient
 from gym_gui.ui.app import CockpitApp
 from gym_gui.ui.panels.doctor_panel import DoctorPanel
 from gym_gui.ui.panels.log_drawer import LogDrawer
@@ -26,17 +25,39 @@ from gym_gui.ui.panels.wandb_tab import WandbTab
 from gym_gui.ui.widgets.cleanrl_train_form import CleanRlTrainForm
 from gym_gui.ui.widgets.snackbar import Snackbar
 from mosaic_protocol.paths import MosaicPaths
+from tools import (
+    screenshot_datasets,
+    screenshot_media,
+    screenshot_mind,
+    screenshot_play,
+    screenshot_replay,
+    screenshot_sweep,
+)
 from tools.screenshot_camera import LARGE_SIZE, ROOT, SMALL_SIZE, USUAL_SIZE, Camera, InVain
-from tools.screenshot_mind import mind_scenes
-from tools.screenshot_play import PlayScenes
-from tools.screenshot_replay import NAMES as REPLAY_NAMES
-from tools.screenshot_replay import replay_scenes
-from tools.screenshot_sweep import sweep_scenes
+from tools.screenshot_runs import ENV_ID, LEARNERS, SEEDS, WAITING, Runs
 
 Panel = TypeVar("Panel", bound=QWidget)
-ENV_ID = "CartPole-v1"
-LEARNING_STEPS, LIVE_STEPS = 40_000, 5_000_000
-SEEDS = (1, 2, 3, 4)
+_CURVES = ("window-live", "stage-paused", "stage-finished", "log-busy", "stage-failed", "log-search")
+_OVERLAYS = ("stage-compared", "metrics-seeds", "window-large", "window-small", "stage-differences", "stage-statistics")
+_LISTS = ("runs-busy", "runs-grouped", "runs-columns", "runs-cancel", "runs-no-match")
+_EMPTY = (
+    *("window-first-start", "tour-hint", "window-empty", "run-empty", "capacity-empty", "checkpoints-empty"),
+    *("episodes-empty", "sweeps-empty", "datasets-empty", "trash-empty", "train-human"),
+)
+_TABS = ("run-live", "run-tensorboard", "run-overview", "run-overview-small", "run-overview-large", "run-wandb")
+_TRAINED = (
+    *("checkpoints-busy", "checkpoints-evaluated", "checkpoints-large", "checkpoints-small"),
+    *("checkpoints-import", "checkpoints-import-error"),
+)
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """Pictures that are taken together, and the runs that they show."""
+
+    take: Callable[[Scenes], None]
+    pictures: Sequence[str]
+    runs: Sequence[str] = ()
 
 
 def take_all(camera: Camera, paths: MosaicPaths) -> None:
@@ -56,8 +77,7 @@ class Scenes:
     def __init__(self, camera: Camera, app: CockpitApp) -> None:
         self.camera, self.app, self.window = camera, app, app.window
         self.cockpit = app.window.cockpit
-        self.runs: dict[str, str] = {}
-        """Ids of the runs by what they are here for."""
+        self.runs = Runs(self.cockpit, camera)
         self.stage, self.metrics = self.part(Stage), self.part(MetricsPanel)
         self.train, self.table = self.part(TrainDock), self.part(RunsPanel)
 
@@ -71,115 +91,94 @@ class Scenes:
         self.app.open()
         self.until("the daemon's answer", lambda: self.cockpit.bridge.connection.connected)
         self.until("the workers", lambda: self.train.workers.count() > 0)
-        self.first_start()
-        self.train.show_page("train")
-        self.until("the form", lambda: self.train.form is not None and self._form.parameters.is_known)
-        for scenes in (self.nothing_yet, self.submit_runs, self.train_form, self.wait_for_runs):
-            scenes()
-        for scenes in (self.stages, self.overlays, self.lists, self.tabs, self.doctor, self.trained, self.play):
-            self._try(scenes)
-        self._try(self.replay)
-        self._try(self.minds)
-        self._try(self.sweep)
-        self._try(self.commands)
-        self._try(self.daemon_away)
+        first, *middle, last = CHAPTERS
+        self._tell(self.camera.themes, [first])
+        self._be_usual()
+        # All at once and before any picture, so that they train while forms are photographed.
+        self.runs.begin(name for one in middle if self.camera.wants(*one.pictures) for name in one.runs)
+        for theme in self.camera.themes:
+            self._tell([theme], middle)
+        self._tell(self.camera.themes, [last])
 
-    def _try(self, scenes: Callable[[], None]) -> None:
+    def _tell(self, themes: Sequence[str], chapters: Sequence[Chapter]) -> None:
+        self.camera.passing = themes
+        for chapter in chapters:
+            if self.camera.wants(*chapter.pictures):
+                self._try(chapter)
+        self.camera.passing = self.camera.themes
+
+    def _be_usual(self) -> None:
+        assert self.app.first_steps is not None
+        self.app.first_steps.welcome.later.click()
+        self.train.mode.choose("agent")
+        self.train.workers.choose("cleanrl")
+        self.train.show_page("train")
+        self.until("the form", lambda: isinstance(self.train.form, CleanRlTrainForm) and self._form.parameters.is_known)
+        self.resize(USUAL_SIZE)
+        self.show("metrics", "runs")
+
+    def _try(self, chapter: Chapter) -> None:
         """A picture that cannot be taken keeps none of the others from being taken."""
         try:
-            scenes()
-        except InVain as error:
-            self.camera.failures.append(f"{scenes.__name__}: {error}")
-            print(self.camera.failures[-1], flush=True)
+            self.runs.need(*chapter.runs)
+            chapter.take(self)
+        except (InVain, CalledProcessError) as error:
+            self.camera.failures.append(f"{chapter.pictures[0]} …: {error}")
+            self.camera.say(self.camera.failures[-1])
 
     def until(self, what: str, probe: Callable[[], object]) -> None:
         self.camera.until(what, probe)
 
+    def sizes(self, name: str, *, left: int = 400, again: Callable[[], object] = lambda: None) -> None:
+        """The same on a small and on a large screen, as far as it is wanted."""
+        for word, size, wide in (("small", SMALL_SIZE, 330), ("large", LARGE_SIZE, left)):
+            if self.camera.wants(f"{name}-{word}"):
+                self.resize(size, left=wide, right=440 if word == "large" else 356)
+                again()
+                self.camera.take(f"{name}-{word}")
+        self.resize(USUAL_SIZE)
+
     # ---- before the first run ------------------------------------------------------------------------------------
 
-    def first_start(self) -> None:
-        assert self.app.first_steps is not None
+    def nothing_yet(self) -> None:
+        """What stands where there is nothing: in a data root that is new."""
+        if len(self.cockpit.runs) or self.app.first_steps is None:
+            raise InVain("a data root without runs: leave --home out, or name a new folder")
         welcome, tour = self.app.first_steps.welcome, self.app.first_steps.tour
         self.camera.take("window-first-start")
         welcome.later.click()
         tour.start()
         self.camera.take("tour-hint")
         tour.close_button.click()
-
-    def nothing_yet(self) -> None:
+        self.train.show_page("train")
+        self.until("the form", lambda: self.train.form is not None and self._form.parameters.is_known)
         self.camera.take("window-empty")
         self.show("run", "log")
         self.camera.take("run-empty")
         self.show("capacity", "runs")
         self.camera.take("capacity-empty")
+        self.show("metrics")
+        for name in ("episodes", "sweeps", "datasets"):
+            self.show(name)
+            self.camera.breathe(500)
+            self.camera.take(f"{name}-empty")
+        self.show("runs")
+        self.cockpit.commands.action("trash").trigger()
+        self.camera.take("trash-empty")
+        self.table.trash.left.emit()
         self.train.show_page("use")
         self.until("the checkpoints", lambda: "No checkpoints" in _texts(self.train.trained))
         self.camera.take("checkpoints-empty")
         self.train.show_page("train")
         self.train.mode.choose("human")
-        self.show("metrics")
         self.until("the game's keys", lambda: self.train.play is not None and self.train.play.keys.caps)
         self.camera.take("train-human")
         self.train.mode.choose("agent")
 
     # ---- runs ----------------------------------------------------------------------------------------------------
 
-    def submit_runs(self) -> None:
-        """Runs of every kind: learning, failing, waiting, cancelled. They train while the forms are photographed."""
-        if not self.camera.wants(*_WITH_RUNS):
-            return
-        too_fast = {"learning_rate": 1e30}
-        with TrainerClient.connect(self.cockpit.bridge.paths) as client:
-            submit = partial(self.submit, client)
-            for seed in SEEDS:
-                tracked = {"track": True} if seed == SEEDS[0] else None
-                submit(f"ppo-{seed}", algo="ppo", seed=seed, steps=LEARNING_STEPS, flags=tracked)
-            submit("dqn", algo="dqn", seed=1, steps=12_000, flags={"learning_starts": 1000, "train_frequency": 4})
-            submit("failed", algo="ppo", seed=5, steps=LEARNING_STEPS, flags=too_fast, name="ppo-learning-rate-1e30")
-            submit("live", algo="ppo", seed=4, steps=LIVE_STEPS, name="ppo-cartpole-long")
-            submit("paused", algo="dqn", seed=5, steps=LIVE_STEPS, name="dqn-cartpole-long")
-            submit("cancelled", algo="c51", seed=6, steps=LIVE_STEPS, name="c51-cartpole-long")
-            submit("queued", algo="ppo", seed=7, steps=LEARNING_STEPS, cpus=4, name="ppo-wants-four-cpus")
-
-    def submit(
-        self,
-        client: TrainerClient,
-        what: str,
-        *,
-        algo: str,
-        seed: int,
-        steps: int,
-        flags: dict[str, Any] | None = None,
-        cpus: int = 1,
-        name: str = "",
-    ) -> None:
-        settings = {"algo": algo, "env_id": ENV_ID, "seed": seed, "total_timesteps": steps}
-        if flags:
-            settings["extras"] = {"algo_params": flags}
-        name = name or f"{algo}-cartpole-v1-s{seed}"
-        request = RunRequest("cleanrl", "cleanrl_worker.cli", name, settings, cpus=cpus, tags=("screenshots",))
-        self.runs[what] = client.submit(request.config()).run.run_id
-
-    def wait_for_runs(self) -> None:
-        if not self.runs:
-            return
-        call = self.cockpit.bridge.call
-        learning = [f"ppo-{seed}" for seed in SEEDS]
-        self.until("the runs that learn", lambda: all(self.is_in("TERM", *learning, "dqn", "failed")))
-        self.until("the long runs", lambda: all(self.is_in("EXEC", "live", "paused", "cancelled")))
-        self.until("steps of the long runs", lambda: all(self._steps(name) > 2000 for name in ("live", "paused")))
-        call(lambda client: client.cancel(self.runs["cancelled"], "the return does not rise; more exploration next"))
-        call(lambda client: client.pause(self.runs["paused"]))
-        self.until("one to be cancelled", lambda: all(self.is_in("TERM", "cancelled")))
-        self.until("one to pause", lambda: all(self.is_in("PAUSE", "paused")))
-
-    def is_in(self, state: str, *names: str) -> list[bool]:
-        found = [self.cockpit.runs.get(self.runs[name]) for name in names]
-        return [run is not None and run.state == state for run in found]
-
-    def _steps(self, name: str) -> int:
-        run = self.cockpit.runs.get(self.runs[name])
-        return run.last_step if run is not None else 0
+    def _has_steps(self, name: str) -> bool:
+        return self.runs.steps(name) > 2000
 
     def select(self, *names: str) -> None:
         """Look at these runs, and wait until their curves are there."""
@@ -202,8 +201,6 @@ class Scenes:
         return form
 
     def train_form(self) -> None:
-        if not self.camera.wants("train-filled", "train-errors", "train-dry-run", "train-large"):
-            return
         form = self._form
         form.content.run["total_timesteps"].put("100k")
         form.content.remarks["notes"].put("A baseline to compare with.")
@@ -222,6 +219,8 @@ class Scenes:
         self.until("the form", lambda: form.parameters.is_known)
         self.resize(LARGE_SIZE, left=900)
         self.camera.take("train-large", lambda: self._scroll_to(form.content.picker))
+        self.resize(SMALL_SIZE, left=330)
+        self.camera.take("train-small", lambda: self._scroll_to(form.content.picker))
         self.resize(USUAL_SIZE)
 
     def _forget_where_we_are(self, notes: QPlainTextEdit) -> None:
@@ -238,8 +237,9 @@ class Scenes:
     # ---- looking at runs -----------------------------------------------------------------------------------------
 
     def stages(self) -> None:
-        if not self.runs:
-            return
+        for name in ("live", "paused"):
+            self.until("steps", partial(self._has_steps, name))
+        self.runs.ask("pause", "paused", "PAUSE")
         self.show("metrics", "runs")
         self.select("live")
         self.camera.take("window-live")
@@ -249,8 +249,6 @@ class Scenes:
         self.camera.take("stage-finished")
         self.show("log")
         self.camera.take("log-busy")
-        self.cockpit.selection.select([self.runs["queued"]])
-        self.camera.take("stage-queued")
         self.cockpit.selection.select([self.runs["failed"]])
         log = self.part(LogDrawer)
         self.until("the log", lambda: "finite" in _texts(log))
@@ -261,8 +259,6 @@ class Scenes:
         self.show("runs")
 
     def overlays(self) -> None:
-        if not self.runs:
-            return
         self.select("ppo-1", "ppo-2", "dqn")
         self.camera.take("stage-compared")
         self.select(*(f"ppo-{seed}" for seed in SEEDS), "dqn")
@@ -286,8 +282,6 @@ class Scenes:
         self.part(Stage).compared.views.choose("curves")
 
     def lists(self) -> None:
-        if not self.runs:
-            return
         self.resize(USUAL_SIZE, bottom=350)
         self.select("ppo-1")
         self.camera.take("runs-busy")
@@ -295,6 +289,9 @@ class Scenes:
         self.table.list.scrollToTop()
         self.camera.take("runs-grouped")
         self.table.grouping.setCurrentIndex(0)
+        self.cockpit.commands.action("choose-columns").trigger()
+        self.camera.take("runs-columns")
+        self._close_popup()
         self.select("live")
         self.cockpit.commands.action("run-cancel").trigger()
         self.table.cancel_panel.reason.setText("the seed was wrong")
@@ -306,14 +303,31 @@ class Scenes:
         self.table.filters.clear()
         self.select("live")
         self.resize(USUAL_SIZE)
-        self.show("capacity")
+
+    def _close_popup(self) -> None:
+        popup = self.camera.app.activePopupWidget()
+        if popup is not None:
+            popup.close()
+
+    def queue(self) -> None:
+        """Runs that wait. Nothing passes the first of them, so this comes when nothing else is to train."""
+        self.runs.begin(WAITING)
+        self.runs.need(*WAITING)
+        self.show("capacity", "runs")
+        self.cockpit.selection.select([self.runs["queued"]])
+        self.camera.take("stage-queued")
         self.camera.take("capacity-busy")
+        self.cockpit.selection.select([self.runs["queued-last"]])
+        self.cockpit.commands.action("queue-front").trigger()
+        self.until("the notice", lambda: self.part(Snackbar).isVisible())
+        self.camera.take("queue-moved")
+        self.part(Snackbar).close()
+        self.runs.forget(*WAITING)
+        self.show("metrics")
 
     def tabs(self) -> None:
-        if not self.runs:
-            return
         tabs = self.part(RunTabs)
-        self.show("run")
+        self.show("run", "runs")
         self.cockpit.selection.select([self.runs["live"]])
         for name in ("live", "tensorboard"):
             tabs.show_tab(name)
@@ -324,6 +338,8 @@ class Scenes:
         tabs.show_tab("overview")
         self.until("the overview", lambda: any(tab.facts for tab in tabs.findChildren(OverviewTab)))
         self.camera.take("run-overview")
+        self.sizes("run-overview", again=lambda: tabs.show_tab("overview"))
+        self.show("run")
         self.cockpit.selection.select([self.runs["live"]])
         tabs.show_tab("live")
         self.cockpit.selection.select([self.runs[f"ppo-{SEEDS[0]}"]])
@@ -332,8 +348,6 @@ class Scenes:
         self.camera.take("run-wandb")
 
     def doctor(self) -> None:
-        if not self.camera.wants("doctor-busy"):
-            return
         self.show("doctor")
         panel = self.part(DoctorPanel)
         self.until("the checks", lambda: panel.checks and all("connecting" not in one.detail for one in panel.checks))
@@ -347,8 +361,6 @@ class Scenes:
     # ---- what was trained ----------------------------------------------------------------------------------------
 
     def trained(self) -> None:
-        if not self.runs or not self.camera.wants(*(name for name in _WITH_RUNS if name.startswith("checkpoints"))):
-            return
         self.show("metrics")
         self.select("ppo-1")
         self.train.show_page("use")
@@ -363,6 +375,8 @@ class Scenes:
         self.camera.take("checkpoints-evaluated")
         self.resize(LARGE_SIZE, left=900)
         self.camera.take("checkpoints-large")
+        self.resize(SMALL_SIZE, left=330)
+        self.camera.take("checkpoints-small")
         self.resize(USUAL_SIZE)
         browser.details.hide()
         browser.filter.clear()
@@ -377,44 +391,30 @@ class Scenes:
         panel.hide()
         self.train.show_page("train")
 
-    def play(self) -> None:
-        PlayScenes(self).take()
-
-    def replay(self) -> None:
-        replay_scenes(self)
-
-    def minds(self) -> None:
-        mind_scenes(self)
-
-    def sweep(self) -> None:
-        sweep_scenes(self)
-
     # ---- the frame -----------------------------------------------------------------------------------------------
 
     def commands(self) -> None:
-        if not self.camera.wants("palette-busy", "palette-found", "snackbar-undo", "runs-trash"):
-            return
         popup = self.window.palette_popup
         self.camera.take("palette-busy", popup.open)
         self.camera.take("palette-found", self._find_run)
         popup.hide()
-        if self.runs:
-            self.select("failed")
-            self.cockpit.commands.action("run-delete").trigger()
-            self.until("the notice", lambda: self.part(Snackbar).isVisible())
-            self.camera.take("snackbar-undo")
-            self.cockpit.commands.action("trash").trigger()
-            self.camera.take("runs-trash")
-            self.table.trash.left.emit()
+        self.cockpit.selection.select([self.runs["failed"]])
+        self.cockpit.commands.action("run-delete").trigger()
+        self.until("the notice", lambda: self.part(Snackbar).isVisible())
+        self.camera.take("snackbar-undo")
+        self.cockpit.commands.action("trash").trigger()
+        self.camera.take("runs-trash")
+        self.table.trash.left.emit()
+        failed = self.runs["failed"]
+        self.cockpit.bridge.call(lambda client: client.restore(failed))
+        self.until("the run to be back", lambda: self.runs.run("failed") is not None)
 
     def _find_run(self) -> None:
         self.window.palette_popup.open()
         self.window.palette_popup.query.setText("run")
 
     def daemon_away(self) -> None:
-        if not self.camera.wants("daemon-away", "doctor-error"):
-            return
-        if self.runs:
+        if "live" in self.runs:
             self.select("live")
         self.cockpit.bridge.call(lambda client: client.shutdown())
         self.until("the daemon to be away", lambda: not self.cockpit.bridge.connection.connected)
@@ -440,25 +440,26 @@ class Scenes:
         self.camera.breathe()
 
 
-_WITH_RUNS: Sequence[str] = (
-    *(
-        "window-live",
-        "window-large",
-        "window-small",
-        "stage-differences",
-        "stage-statistics",
-        "run-overview",
-        "stage-paused",
-        "stage-finished",
-        "stage-queued",
-        "stage-failed",
-    ),
-    *("stage-compared", "log-busy", "log-search", "metrics-seeds", "runs-busy", "runs-grouped", "runs-cancel"),
-    *("runs-no-match", "capacity-busy", "run-live", "run-tensorboard", "run-wandb", "checkpoints-busy"),
-    "checkpoints-evaluated",
-    *("checkpoints-large", "checkpoints-import", "checkpoints-import-error", "snackbar-undo", "runs-trash"),
-    *REPLAY_NAMES,
-    "daemon-away",
+# The first and the last cannot be told twice: they are taken in all themes at once.
+CHAPTERS: Sequence[Chapter] = (
+    Chapter(Scenes.nothing_yet, _EMPTY),
+    Chapter(Scenes.train_form, ("train-filled", "train-errors", "train-dry-run", "train-large", "train-small")),
+    Chapter(screenshot_sweep.form_scenes, (screenshot_sweep.FORM,)),
+    Chapter(Scenes.stages, _CURVES, (*LEARNERS, "failed", "live", "paused")),
+    Chapter(Scenes.overlays, _OVERLAYS, LEARNERS),
+    Chapter(Scenes.lists, _LISTS, (*LEARNERS, "failed", "live")),
+    Chapter(Scenes.tabs, _TABS, ("ppo-1", "live")),
+    Chapter(Scenes.doctor, ("doctor-busy",)),
+    Chapter(Scenes.trained, _TRAINED, ("ppo-1", "dqn")),
+    Chapter(screenshot_play.play_scenes, screenshot_play.NAMES, ("ppo-1",)),
+    Chapter(screenshot_replay.replay_scenes, screenshot_replay.NAMES, ("ppo-1", "failed")),
+    Chapter(screenshot_media.media_scenes, screenshot_media.NAMES, ("ppo-1",)),
+    Chapter(screenshot_datasets.dataset_scenes, screenshot_datasets.NAMES, ("ppo-1",)),
+    Chapter(screenshot_mind.mind_scenes, screenshot_mind.NAMES),
+    Chapter(screenshot_sweep.sweep_scenes, screenshot_sweep.SWEEP),
+    Chapter(Scenes.queue, ("stage-queued", "capacity-busy", "queue-moved"), ("live",)),
+    Chapter(Scenes.commands, ("palette-busy", "palette-found", "snackbar-undo", "runs-trash"), ("failed",)),
+    Chapter(Scenes.daemon_away, ("daemon-away", "doctor-error")),
 )
 
 

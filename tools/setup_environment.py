@@ -38,6 +38,7 @@ EXTRAS = {
     "gui": ("cleanrl", "video", "gui"),
     "dev": (
         "cleanrl",
+        "corl",
         "atari",
         "box2d",
         "minigrid",
@@ -50,6 +51,7 @@ EXTRAS = {
         "parquet",
         "cmaes",
         "spade-bdi",
+        "llm",
         "gui",
         "docs",
         "dev",

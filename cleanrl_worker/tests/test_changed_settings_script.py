@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from cleanrl_worker.config import PACKAGE
-from cleanrl_worker.tests.script_tools import checkpoints_of, logged_values, run_main, run_until
 from mosaic_protocol.worker_manifest import load_manifest
 from mosaic_worker.scripts.flags import read_flags
 from mosaic_worker.state import checkpoints
+from mosaic_worker.tests.script_tools import checkpoints_of, logged_values, run_main, run_until
 
 ALGORITHMS = {name: one for name, one in load_manifest(PACKAGE).algorithms.items() if one.changeable_params}
 SMALL = {

@@ -15,8 +15,8 @@ from cleanrl_worker.cleanrl import (
     sac_continuous_action,
     td3_continuous_action,
 )
-from cleanrl_worker.tests.script_tools import checkpoints_of, run_main
 from mosaic_worker.state import checkpoints
+from mosaic_worker.tests.script_tools import checkpoints_of, run_main
 
 MOMENTS = {"steps", "mean", "mean_square"}
 ROLLOUT = {"filled", "noise", "observations", "actions", "rewards", "terminated", "truncated", "cut_off"}

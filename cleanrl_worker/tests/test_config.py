@@ -428,11 +428,15 @@ def main():
 
 main()
 """
+"""A function that is called once, by the module itself."""
 
 
-def test_a_script_whose_loop_is_in_a_function_is_not_resumed(tmp_path: Path) -> None:
+def test_a_script_whose_loop_is_in_a_function_called_twice_is_not_resumed(tmp_path: Path) -> None:
     script = tmp_path / "mine.py"
-    script.write_text(LOOP_IN_A_FUNCTION)
+    script.write_text(LOOP_IN_A_FUNCTION + "main()\n")
     config = WorkerConfig(script=str(script), extras={"algo_params": {"resume": str(tmp_path)}}).checked()
     with pytest.raises(ConfigError, match=r"mine cannot resume from a checkpoint: its loop is in main\(\)"):
         ScriptPlan.of(config)
+    script.write_text(LOOP_IN_A_FUNCTION)
+    plan = ScriptPlan.of(config)
+    assert plan.order is not None and plan.order.resume == str(tmp_path)

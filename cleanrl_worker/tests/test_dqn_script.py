@@ -12,16 +12,16 @@ import torch
 from torch import nn
 
 from cleanrl_worker.cleanrl import dqn
-from cleanrl_worker.tests.script_tools import (
-    differing,
-    logged_values,
-    run_main,
-)
 from mosaic_worker.learning.adam import LeanAdam, TargetNetwork
 from mosaic_worker.learning.epsilon_greedy import highest_value
 from mosaic_worker.learning.fast_losses.dqn import DqnGradient
 from mosaic_worker.learning.fast_losses.verified import LearningStep
 from mosaic_worker.learning.replay_buffer import Batch
+from mosaic_worker.tests.script_tools import (
+    differing,
+    logged_values,
+    run_main,
+)
 
 CLEANRL_DEFAULTS = {
     "exp_name": "dqn",

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from cleanrl_worker.cleanrl import c51, dqn
-from cleanrl_worker.tests.script_tools import (
+from mosaic_worker.state import checkpoints
+from mosaic_worker.tests.script_tools import (
     checkpoints_of,
     differing,
     logged_rows,
@@ -20,7 +21,6 @@ from cleanrl_worker.tests.script_tools import (
     run_main,
     run_until,
 )
-from mosaic_worker.state import checkpoints
 
 EPISODE_TAGS = {"charts/episodic_return", "charts/episodic_length", "charts/epsilon"}
 UPDATE_TAGS = {
@@ -106,8 +106,17 @@ def test_a_run_too_short_to_learn_says_so(
     assert "Nothing will be learned: --learning-starts is 10,000" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("envs", ["1", "3"])
-@pytest.mark.parametrize("stop_at", [3, 150, 201, 999, 1497], ids=["first", "filling", "learning", "amid", "late"])
+@pytest.mark.parametrize("envs", [pytest.param("1", marks=pytest.mark.nightly), "3"])
+@pytest.mark.parametrize(
+    "stop_at",
+    [
+        pytest.param(3, id="first", marks=pytest.mark.nightly),
+        pytest.param(150, id="filling", marks=pytest.mark.nightly),
+        pytest.param(201, id="learning", marks=pytest.mark.nightly),
+        pytest.param(999, id="amid"),
+        pytest.param(1497, id="late", marks=pytest.mark.nightly),
+    ],
+)
 def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_bits(
     script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: int, envs: str
 ) -> None:

@@ -20,10 +20,10 @@ from cleanrl_worker.import_checkpoint import convert
 from cleanrl_worker.tests import cleanrl_networks as theirs
 from cleanrl_worker.tests.hostile_files import HOSTILE_PICKLES, HOSTILE_SAFETENSORS, OSC_52, Maker
 from cleanrl_worker.tests.policy_tools import ENVIRONMENTS, loaded_from
-from cleanrl_worker.tests.script_tools import newest_tensors, run_main
 from mosaic_protocol.checkpoint_manifest import file_hash
 from mosaic_worker.learning.twin_critics import TwinCritics
 from mosaic_worker.state import checkpoints
+from mosaic_worker.tests.script_tools import newest_tensors, run_main
 from mosaic_worker.training.session import UsageError
 
 NETWORKS: dict[str, type[nn.Module]] = {

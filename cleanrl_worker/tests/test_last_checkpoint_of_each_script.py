@@ -16,8 +16,8 @@ from cleanrl_worker.cleanrl import (
     sac_continuous_action,
     td3_continuous_action,
 )
-from cleanrl_worker.tests.script_tools import checkpoints_of, run_main, run_until
 from mosaic_worker.state import checkpoint_writer, checkpoints
+from mosaic_worker.tests.script_tools import checkpoints_of, run_main, run_until
 
 ROLLOUTS = ["--num-steps", "10", "--num-minibatches", "2"]
 PENDULUM = ["--env-id", "Pendulum-v1"]

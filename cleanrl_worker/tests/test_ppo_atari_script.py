@@ -16,15 +16,6 @@ from torch.distributions import Categorical
 from cleanrl_worker import atari
 from cleanrl_worker.atari import AtariGames
 from cleanrl_worker.cleanrl import ppo_atari
-from cleanrl_worker.tests.script_tools import (
-    checkpoints_of,
-    differing,
-    logged_rows,
-    newest_tensors,
-    only_run,
-    run_main,
-    run_until,
-)
 from mosaic_worker.learning import game_rollouts
 from mosaic_worker.learning.adam import FlatAdam
 from mosaic_worker.learning.advantages import advantages_of
@@ -33,6 +24,15 @@ from mosaic_worker.learning.game_rollouts import GameCollector, GameRollout, bat
 from mosaic_worker.learning.rollouts import Batch, PpoLosses
 from mosaic_worker.state import checkpoints
 from mosaic_worker.tests.learning.foreseeable import RecordingSession
+from mosaic_worker.tests.script_tools import (
+    checkpoints_of,
+    differing,
+    logged_rows,
+    newest_tensors,
+    only_run,
+    run_main,
+    run_until,
+)
 
 CLEANRL_DEFAULTS = {
     "exp_name": "ppo_atari",

@@ -17,14 +17,6 @@ from cleanrl_worker import envpool_games
 from cleanrl_worker.atari import AtariGames
 from cleanrl_worker.cleanrl import ppo_rnd_envpool as rnd
 from cleanrl_worker.envpool_games import EnvPoolGames
-from cleanrl_worker.tests.script_tools import (
-    checkpoints_of,
-    differing,
-    logged_rows,
-    newest_tensors,
-    only_run,
-    run_main,
-)
 from mosaic_worker.learning import curiosity as curiosity_module
 from mosaic_worker.learning.advantages import advantages_of
 from mosaic_worker.learning.curiosity import (
@@ -41,6 +33,14 @@ from mosaic_worker.learning.folding import folded_shape
 from mosaic_worker.state import checkpoints
 from mosaic_worker.state.tensor_kinds import of_this_process
 from mosaic_worker.tests.learning.foreseeable import RecordingSession
+from mosaic_worker.tests.script_tools import (
+    checkpoints_of,
+    differing,
+    logged_rows,
+    newest_tensors,
+    only_run,
+    run_main,
+)
 from mosaic_worker.training.session import TrainingSession
 
 CLEANRL_DEFAULTS = {

@@ -15,14 +15,14 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from torch.distributions import Categorical
 
 from cleanrl_worker.cleanrl import ppo
-from cleanrl_worker.tests import script_tools
-from cleanrl_worker.tests.script_tools import checkpoints_of, differing, logged_rows, newest_tensors, only_run
 from mosaic_worker.learning.adam import FlatAdam
 from mosaic_worker.learning.fast_acting import SoftmaxActor
 from mosaic_worker.learning.rollouts import Batch, Rollout, RolloutCollector, evaluate
 from mosaic_worker.state import checkpoints
 from mosaic_worker.state.training_state import TrainingState
+from mosaic_worker.tests import script_tools
 from mosaic_worker.tests.learning.foreseeable import Metronome, RecordingSession
+from mosaic_worker.tests.script_tools import checkpoints_of, differing, logged_rows, newest_tensors, only_run
 
 CLEANRL_DEFAULTS = {
     "exp_name": "ppo",
@@ -396,7 +396,15 @@ def test_a_loss_that_is_not_finite_fails_the_run_with_advice_and_without_a_check
 RESUME_FLAGS = ["--total-timesteps", "3000", "--num-steps", "50", "--seed", "7", "--checkpoint-every", "0"]
 
 
-@pytest.mark.parametrize("stop_at", [4, 1000, 1100, 1996], ids=["first", "between", "amid", "late"])
+@pytest.mark.parametrize(
+    "stop_at",
+    [
+        pytest.param(4, id="first", marks=pytest.mark.nightly),
+        pytest.param(1000, id="between", marks=pytest.mark.nightly),
+        pytest.param(1100, id="amid"),
+        pytest.param(1996, id="late", marks=pytest.mark.nightly),
+    ],
+)
 def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: int
 ) -> None:

@@ -20,7 +20,14 @@ from cleanrl_worker import teachers
 from cleanrl_worker.cleanrl import dqn, ppo
 from cleanrl_worker.cleanrl import qdagger_dqn_atari_impalacnn as qdagger
 from cleanrl_worker.teaching_tasks import AtariTask, GymTask, Step, make_task
-from cleanrl_worker.tests.script_tools import (
+from mosaic_worker.learning import frame_replay, telling
+from mosaic_worker.learning.frame_replay import FrameReplayBuffer, make_frame_buffer
+from mosaic_worker.learning.pictures import as_pictures, is_picture, largest_of, picture_size
+from mosaic_worker.learning.replay_buffer import Batch
+from mosaic_worker.learning.single_player import SinglePlayer
+from mosaic_worker.state import checkpoints
+from mosaic_worker.tests.learning.foreseeable import Metronome
+from mosaic_worker.tests.script_tools import (
     checkpoints_of,
     differing,
     logged_rows,
@@ -30,13 +37,6 @@ from cleanrl_worker.tests.script_tools import (
     run_main,
     run_until,
 )
-from mosaic_worker.learning import frame_replay, telling
-from mosaic_worker.learning.frame_replay import FrameReplayBuffer, make_frame_buffer
-from mosaic_worker.learning.pictures import as_pictures, is_picture, largest_of, picture_size
-from mosaic_worker.learning.replay_buffer import Batch
-from mosaic_worker.learning.single_player import SinglePlayer
-from mosaic_worker.state import checkpoints
-from mosaic_worker.tests.learning.foreseeable import Metronome
 from mosaic_worker.training.session import TrainingSession, UsageError
 
 CLEANRL_DEFAULTS = {
@@ -686,9 +686,16 @@ def stage_of(path: Path) -> int:
     return int(checkpoints.read_manifest(path).state["progress"]["stage"])
 
 
-@pytest.mark.parametrize("env_id", ["CartPole-v1", "Catch-v0"])
+@pytest.mark.parametrize(
+    ("env_id", "stops"),
+    [
+        ("CartPole-v1", (8, 30, 80, 200)),
+        pytest.param("CartPole-v1", (1, 8, 30, 70, 90, 110, 121, 140, 200), marks=pytest.mark.nightly),
+        pytest.param("Catch-v0", (8, 50, 100, 140), marks=pytest.mark.nightly),
+    ],
+)
 def test_a_run_that_was_stopped_in_any_stage_and_resumed_ends_with_the_same_bits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, env_id: str, catch: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, env_id: str, stops: tuple[int, ...], catch: str
 ) -> None:
     teacher = tmp_path / "teacher.pt"
     torch.save(half_blind_catcher() if env_id == catch else dqn.QNetwork(4, 2).state_dict(), teacher)
@@ -696,7 +703,7 @@ def test_a_run_that_was_stopped_in_any_stage_and_resumed_ends_with_the_same_bits
     assert run_main(qdagger, monkeypatch, tmp_path / "whole", *flags) == 0
     whole = newest_tensors(tmp_path / "whole")
     stages = set()
-    for number in (1, 8, 30, 70, 90, 110, 121, 140, 200) if env_id != catch else (8, 50, 100, 140):
+    for number in stops:
         stopped = stopped_at(number, monkeypatch, tmp_path / f"half{number}", *flags)
         stages.add(stage_of(stopped))
         assert run_main(qdagger, monkeypatch, tmp_path / f"rest{number}", "--resume", str(stopped)) == 0

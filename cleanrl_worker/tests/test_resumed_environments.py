@@ -22,9 +22,9 @@ from cleanrl_worker.cleanrl import (
     sac_continuous_action,
     td3_continuous_action,
 )
-from cleanrl_worker.tests.script_tools import checkpoints_of, differing, newest_tensors, run_main, run_until
 from mosaic_worker.state import checkpoints, env_state
 from mosaic_worker.state.plain_state import decode
+from mosaic_worker.tests.script_tools import checkpoints_of, differing, newest_tensors, run_main, run_until
 
 gym.register_envs(ale_py)
 

@@ -8,7 +8,8 @@ from types import ModuleType
 import pytest
 
 from cleanrl_worker.cleanrl import ppo, ppo_atari, ppo_continuous_action, ppo_rnd_envpool
-from cleanrl_worker.tests.script_tools import (
+from mosaic_worker.state import checkpoints
+from mosaic_worker.tests.script_tools import (
     checkpoints_of,
     differing,
     logged_values,
@@ -16,7 +17,6 @@ from cleanrl_worker.tests.script_tools import (
     run_main,
     run_until,
 )
-from mosaic_worker.state import checkpoints
 
 SMALL = ["--num-envs", "2", "--num-steps", "20", "--num-minibatches", "2", "--update-epochs", "2"]
 SMALL += ["--checkpoint-every", "0"]

@@ -14,14 +14,14 @@ import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from cleanrl_worker.cleanrl import sac_continuous_action as sac
-from cleanrl_worker.tests import script_tools
-from cleanrl_worker.tests.script_tools import checkpoints_of, differing, logged_rows, newest_tensors
 from mosaic_worker.learning.continuous_acting import Player, SquashedGaussianActor
 from mosaic_worker.learning.replay_buffer import ContinuousBatch, ContinuousReplayBuffer
 from mosaic_worker.learning.temperature import Temperature
 from mosaic_worker.learning.twin_critics import TwinCritics
 from mosaic_worker.state import checkpoints
+from mosaic_worker.tests import script_tools
 from mosaic_worker.tests.learning.foreseeable import Echo, Metronome, RecordingSession
+from mosaic_worker.tests.script_tools import checkpoints_of, differing, logged_rows, newest_tensors
 
 CLEANRL_DEFAULTS = {
     "exp_name": "sac_continuous_action",
@@ -361,8 +361,21 @@ def test_the_same_seed_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.M
     assert differing(first, again) == [] and differing(first, other) != []
 
 
-@pytest.mark.parametrize("extra", [[], ["--num-envs", "3", "--buffer-size", "100"]], ids=["plain", "three envs"])
-@pytest.mark.parametrize("stop_at", [3, 51, 252], ids=["before learning", "first update", "amid"])
+@pytest.mark.parametrize(
+    "extra",
+    [
+        pytest.param([], id="plain", marks=pytest.mark.nightly),
+        pytest.param(["--num-envs", "3", "--buffer-size", "100"], id="three envs"),
+    ],
+)
+@pytest.mark.parametrize(
+    "stop_at",
+    [
+        pytest.param(3, id="before learning", marks=pytest.mark.nightly),
+        pytest.param(51, id="first update", marks=pytest.mark.nightly),
+        pytest.param(252, id="amid"),
+    ],
+)
 def test_a_run_that_was_stopped_and_resumed_ends_with_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: int, extra: list[str]
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cleanrl_worker.cleanrl import ppo
-from cleanrl_worker.tests import script_tools
+from mosaic_worker.tests import script_tools
 
 SETTINGS = ("--total-timesteps", "3000", "--num-envs", "2", "--num-steps", "64", "--seed", "5")
 ON, OFF = "--capture-video", "--no-capture-video"

@@ -103,7 +103,16 @@ def datasets(ctx: click.Context, param: click.Parameter, incomplete: str) -> Ite
     paths = CliSession.at(ctx.find_root().params.get("home")).paths
     for entry in DatasetRegistry(paths).list():
         if entry.name.startswith(incomplete):
-            yield CompletionItem(entry.name, help=str(entry.manifest.get("env_id") or ""))
+            yield CompletionItem(entry.name, help=(entry.found.env_id or "") if entry.found else "")
+
+
+@_silently
+def arenas(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterator[CompletionItem]:
+    from gym_gui.services.arena.store import ArenaStore
+
+    for found in ArenaStore(CliSession.at(ctx.find_root().params.get("home")).paths).all():
+        if found.name.startswith(incomplete):
+            yield CompletionItem(found.name, help=f"{found.env_id}, {len(found.seeds)} seeds")
 
 
 def _begun(words: list[str], incomplete: str) -> str | None:

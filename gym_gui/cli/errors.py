@@ -85,6 +85,7 @@ def code_for_outcome(outcome: str) -> ExitCode:
 def translated(error: Exception) -> CliError | None:
     """A failure that was to be expected, in our words; None for a bug."""
     # Here, because every command imports this module and few have to do with checkpoints.
+    from gym_gui.services.arena.errors import ArenaError
     from gym_gui.services.checkpoints import CheckpointsError, UnknownCheckpointError
     from gym_gui.services.datasets import DatasetsError, UnknownDatasetError
     from gym_gui.services.worker_tools import ToolError, ToolRefusedError
@@ -103,7 +104,7 @@ def translated(error: Exception) -> CliError | None:
             return CliError(str(error), ExitCode.NO_SUCH_RUN)
         case ToolRefusedError(excerpt=excerpt) if excerpt:
             return CliError(str(error), ExitCode.REFUSED, excerpt=list(excerpt))
-        case RefusedError() | CheckpointsError() | DatasetsError() | ToolRefusedError():
+        case RefusedError() | ArenaError() | CheckpointsError() | DatasetsError() | ToolRefusedError():
             return CliError(str(error), ExitCode.REFUSED)
         case ToolError() | RecordingError() | ChunkError() | RecordError():
             return CliError(str(error), ExitCode.FAILED)

@@ -175,16 +175,16 @@ def _outlook_without_starting(session: CliSession, plan: RunPlan, found: dict[st
 
     client = session.impatient_client(timeout=5.0)
     if client is None:
-        return outlook(None, plan, found)
+        return outlook(None, plan, found, session.paths.root)
     with client:
-        return outlook(client, plan, found)
+        return outlook(client, plan, found, session.paths.root)
 
 
 def _tell_outlook(session: CliSession, plan: RunPlan, found: dict[str, Any] | None) -> None:
     from gym_gui.cli.estimates import outlook
 
     with session.client() as client:
-        expected = outlook(client, plan, found)
+        expected = outlook(client, plan, found, session.paths.root)
         warn_of_disk(client)
     if expected.sentence:
         click.echo(f"Expected: {expected.sentence}")

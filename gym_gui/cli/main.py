@@ -15,6 +15,7 @@ from click.shell_completion import shell_complete
 from gym_gui.cli import candidates, out_file, output
 from gym_gui.cli.commands import control, labels, runs
 from gym_gui.cli.commands.archive import export, import_archive
+from gym_gui.cli.commands.arena import arena
 from gym_gui.cli.commands.bundles import bundles
 from gym_gui.cli.commands.checkpoints import checkpoints
 from gym_gui.cli.commands.compare import compare
@@ -33,6 +34,7 @@ from gym_gui.cli.commands.mind import mind
 from gym_gui.cli.commands.play import play, watch
 from gym_gui.cli.commands.plot import plot
 from gym_gui.cli.commands.presets import presets
+from gym_gui.cli.commands.queue import queue
 from gym_gui.cli.commands.replay import replay
 from gym_gui.cli.commands.reproduce import reproduce
 from gym_gui.cli.commands.script_help import flags
@@ -101,6 +103,7 @@ for _command in (
     runs.show,
     diff,
     compare,
+    arena,
     reproduce,
     logs,
     metrics,
@@ -118,6 +121,7 @@ for _command in (
     control.cancel,
     control.delete,
     control.restore,
+    queue,
     labels.rename,
     labels.tag,
     labels.note,

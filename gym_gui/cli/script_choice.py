@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,10 +90,12 @@ class ScriptChoice:
     def chosen(self, found: Discovery) -> ChosenScript:
         """The script, with the one worker that can run it. Raises :class:`CliError` when none or several can, and for
         paths that lead nowhere."""
-        script = ChosenScript(_worker_for(self, found), self.algo, self.given)
+        manifest = _worker_for(self, found)
+        given = {**self.given, **_from_environment(manifest, self.given)}
+        script = ChosenScript(manifest, self.algo, given)
         _require_one_script(script)
-        paths = {name: _existing(name, choice, str(self.given[name])) for name, choice in _paths(script)}
-        return ChosenScript(script.manifest, self.algo, {**self.given, **paths})
+        paths = {name: _existing(name, choice, str(given[name])) for name, choice in _paths(script)}
+        return ChosenScript(script.manifest, self.algo, {**given, **paths})
 
 
 def _worker_for(choice: ScriptChoice, found: Discovery) -> WorkerManifest:
@@ -107,7 +110,7 @@ def _worker_for(choice: ScriptChoice, found: Discovery) -> WorkerManifest:
         # Another worker's choice would run another script of that name, or none.
         raise CliError(_choice_of_another(choice, whose[0], able[0]), ExitCode.REFUSED)
     if any(ChosenScript(manifest, choice.algo, choice.given).is_foreign for manifest in able):
-        offering, called = able, "the script"
+        offering, called = _preferred(choice, able), "the script"
     else:
         _require_algorithm(choice.algo)
         offering, called = [one for one in able if choice.algo in one.algorithms], repr(choice.algo)
@@ -117,6 +120,26 @@ def _worker_for(choice: ScriptChoice, found: Discovery) -> WorkerManifest:
         choices = " and ".join(f"--worker {manifest.type}" for manifest in offering)
         raise CliError(f"several workers offer {called}: choose between {choices}", ExitCode.REFUSED)
     return offering[0]
+
+
+def _preferred(choice: ScriptChoice, able: list[WorkerManifest]) -> list[WorkerManifest]:
+    """Of several workers that know a choice those that offer the algorithm, else those that know where its script
+    is."""
+    offering = [one for one in able if choice.algo in one.algorithms]
+    return offering or [one for one in able if _knows_where(one, choice.given)] or able
+
+
+def _knows_where(manifest: WorkerManifest, given: Mapping[str, str | bool]) -> bool:
+    places = {name: one for name, one in manifest.choices.items() if one.variable}
+    return not places or any(given.get(name) for name in places) or bool(_from_environment(manifest, given))
+
+
+def _from_environment(manifest: WorkerManifest, given: Mapping[str, str | bool]) -> dict[str, str]:
+    """Choices that the user's environment names, where another one that implies the same was made."""
+    made = [manifest.choices[name].sets for name in given if name in manifest.choices]
+    places = {name: one for name, one in manifest.choices.items() if one.variable and not given.get(name)}
+    named = {name: os.environ.get(one.variable or "", "") for name, one in places.items() if one.sets in made}
+    return {name: place for name, place in named.items() if place}
 
 
 def _require_one_script(script: ChosenScript) -> None:

@@ -30,7 +30,8 @@ def planned(
     from gym_gui.services.worker_tools import ToolError
 
     own = set(options) - {"algo", "script_flags", "worker"}
-    run_options = {"env_id", "dataset", "seed", "total_timesteps", "cpus", "gpus", "memory_mb", "tags", "extras"}
+    run_options = {"env_id", "dataset", "seed", "total_timesteps", "preset", "tags", "extras"}
+    run_options |= {"cpus", "gpus", "memory_mb"}
     passed = {name: value for name, value in given.items() if name in run_options or name not in own}
     plan = make_plan(replace(TrainRequest.of(passed), run_name="sweep"), workers_here())
     script = ScriptChoice.of(given).chosen(workers_here())
@@ -88,7 +89,7 @@ def _spec(plan: RunPlan, space: Space, given: Mapping[str, Any], described: Mapp
     from gym_gui.services.sweeps.model import SweepSpec
     from gym_gui.services.sweeps.space import SpaceError, grid_points
 
-    total = given["total_timesteps"] or _default_steps(described)
+    total = plan.worker_config.get("total_timesteps") or _default_steps(described)
     config = dict(plan.config)
     if total:
         config["metadata"]["worker"]["config"]["total_timesteps"] = total
@@ -150,20 +151,10 @@ def _rungs(given: Mapping[str, Any], total: int) -> tuple[int, ...]:
         if steps != sorted(set(steps)) or steps[-1] >= total:
             raise CliError(f"--rungs are steps in ascending order below {total:,}", ExitCode.REFUSED)
         return tuple(steps)
-    if given["pruner"] == "pbt":
-        return _every(given["interval"] or max(1, total // 10), total)
     try:
-        return rungs_for(given["pruner"], total, given["eta"])
+        return rungs_for(given["pruner"], total, given["eta"], given["interval"] or 0)
     except WishError as error:
-        raise CliError(f"--pruner {error}", ExitCode.REFUSED) from None
-
-
-def _every(interval: int, total: int) -> tuple[int, ...]:
-    """The rungs of a population: those of the interval, but none so near the end that nothing follows it."""
-    found = tuple(range(interval, total - interval // 2, interval))
-    if not found:
-        raise CliError(f"--interval must be below the {total:,} steps of a run", ExitCode.REFUSED)
-    return found
+        raise CliError(f"--{error.field} {error}", ExitCode.REFUSED) from None
 
 
 def check(session: CliSession, plan: RunPlan, spec: SweepSpec, given: Mapping[str, Any]) -> None:
@@ -211,13 +202,15 @@ def tell_plan(name: str, spec: SweepSpec, *, as_json: bool) -> int:
     rungs = ", ".join(f"{step:,}" for step in spec.rungs) or "none"
     from gym_gui.services.sweeps.report import objective_told
 
+    given = spec.config["metadata"]["worker"]["config"].get("params") or {}
+    fixed = [one for one in {**given, **spec.fixed} if one not in spec.space]
     click.echo("This sweep would start:")
     click.echo(
         fmt.pairs(
             [
                 ("name", name),
                 ("searched", ", ".join(spec.space)),
-                ("fixed", ", ".join(spec.fixed) or "nothing"),
+                ("fixed", ", ".join(fixed) or "nothing"),
                 ("objective", fmt.one_line(objective_told(spec))),
                 ("trials", f"{spec.trials}, {spec.parallel} at a time, by {spec.sampler}"),
                 ("steps of a run", f"{spec.total_steps:,}" if spec.total_steps else "the script's"),

@@ -51,7 +51,7 @@ def tell_run(run: pb.Run, news: News, series: Sequence[pb.MetricSeries]) -> None
     from gym_gui.services.wandb.watcher import reading_notes
 
     if not news.side.is_tracked:
-        click.echo(_untracked(run))
+        click.echo(_untracked(run, was_begun=news.side.was_begun))
         return
     click.echo(f"{run_view.called(run)} is tracked {news.side.mode} with W&B.")
     click.echo(fmt.pairs([entry for entry in _facts(run, news) if entry[1]]))
@@ -61,9 +61,12 @@ def tell_run(run: pb.Run, news: News, series: Sequence[pb.MetricSeries]) -> None
         click.echo(fmt.dimmed(fmt.hanging(fmt.one_line(sentence))))
 
 
-def _untracked(run: pb.Run) -> str:
+def _untracked(run: pb.Run, *, was_begun: bool) -> str:
     if not run_view.is_over(run):
         return f"W&B has recorded nothing of {run_view.called(run)} yet."
+    if was_begun:
+        why = f"`{program()} logs {run_view.short_id(run.run_id)}` may say why"
+        return f"W&B recorded nothing of {run_view.called(run)}, although it was to be tracked: {why}."
     again = f"`{program()} train {run.algo} --env-id {run.env_id} -- --track` starts one that is tracked"
     return f"{run_view.called(run)} was not tracked with W&B: {fmt.one_line(again)}."
 

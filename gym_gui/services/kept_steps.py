@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gym_gui.services import beginnings, recorded_steps
-from gym_gui.services.datasets.registry import staged
 from gym_gui.services.worker_tools import ToolFailedError, ToolRefusedError
+from mosaic_protocol.datasets.registry import staged
 from mosaic_protocol.events import RecordError
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.steps.chunk import ChunkError

@@ -93,9 +93,11 @@ def folder_meant(word: str) -> Path | None:
     return folder.absolute() if ("/" in word or folder.is_dir()) and is_recording(folder) else None
 
 
-def replay(source: StepSource, paths: MosaicPaths, folder: Path, words: list[str]) -> WorkerTool:
-    """Start the process that simulates an episode again. Raises ToolError."""
-    return WorkerTool(source.manifest(), paths, REPLAY_MODULE, ["--recording", str(folder), *words])
+def replay(
+    source: StepSource, paths: MosaicPaths, folder: Path, words: list[str], *, holds: tuple[int, ...] = ()
+) -> WorkerTool:
+    """Start the process that simulates episodes again, and keeps the descriptors it ``holds``. Raises ToolError."""
+    return WorkerTool(source.manifest(), paths, REPLAY_MODULE, ["--recording", str(folder), *words], holds=holds)
 
 
 def described(source: StepSource, paths: MosaicPaths) -> tuple[dict[str, Any], str]:

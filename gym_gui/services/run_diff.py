@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 MOST_RUNS = 20
 SECTIONS = ("run", "settings", "code", "environment", "results")
 _LONGEST_TEXT = 500
+_SHORT = 8
 _DIGEST = 12
 
 
@@ -61,6 +62,15 @@ class Row:
     def is_equal(self) -> bool:
         first = self.values[0].raw
         return all(_same(first, value.raw) for value in self.values[1:])
+
+    def short_texts(self) -> list[str]:
+        """For narrow columns: numbers in four digits, except where two that differ would look alike."""
+        short = [
+            f"{one.raw:.4g}" if isinstance(one.raw, float) and len(one.text) > _SHORT else one.text
+            for one in self.values
+        ]
+        alike = len(set(short)) < len({one.text for one in self.values})
+        return [one.text for one in self.values] if alike else short
 
 
 @dataclass(frozen=True)
@@ -151,6 +161,7 @@ def _of_run(run: pb.Run, config: Mapping[str, Any]) -> _Values:
             "agent": run.agent_id,
             "group": run.group,
             "sweep": run.sweep,
+            "preset": _part(config, "metadata").get("preset"),
             "tags": ", ".join(run.tags),
             "goes on from": short_id(run.parent) if run.parent else "",
             "checkpoint": _part(config, "metadata", "parent").get("checkpoint"),

@@ -27,6 +27,8 @@ class Outlook:
 
     found: Estimate | None = None
     caution: Caution | None = None
+    shortages: tuple[str, ...] = ()
+    """What this machine has too little of; see :mod:`gym_gui.services.run_needs`."""
 
     @property
     def sentence(self) -> str:
@@ -35,7 +37,8 @@ class Outlook:
     @property
     def warning(self) -> str:
         """In the words of the command line."""
-        return "" if self.caution is None else self.caution.on_command_line()
+        slow = () if self.caution is None else (self.caution.on_command_line(),)
+        return "; ".join([*self.shortages, *slow])
 
     def as_object(self) -> dict[str, Any]:
         found = None if self.found is None else self.found.as_object()

@@ -125,6 +125,11 @@ def size(count: int) -> str:
     return f"{amount:.1f} TB"
 
 
+def memory_text(megabytes: int) -> str:
+    """What a machine has and a run asks for, where 1,024 are one more unit."""
+    return f"{megabytes / 1024:.1f} GB" if megabytes >= 1024 else f"{megabytes} MB"
+
+
 def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 

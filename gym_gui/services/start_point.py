@@ -14,12 +14,14 @@ from gym_gui.services.checkpoints.use import require_start
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.settings_spelling import respelt, start_of
 from mosaic_protocol.worker_manifest import WorkerManifest
+from mosaic_protocol.worker_presets import with_preset
 
 
 def placed(config: Mapping[str, Any], manifest: WorkerManifest, paths: MosaicPaths) -> dict[str, Any]:
-    """A run config with paths where it names checkpoints or recorded steps: the one that it begins from, and those that
-    parameters of its algorithm name. Blocking. Raises CheckpointsError for a name that means no checkpoint, or one that
-    the run cannot begin from, and ToolError for recorded steps that cannot be had."""
+    """A run config as it is submitted: with paths where it names checkpoints or recorded steps (the one that it begins
+    from, and those that parameters of its algorithm name), and with the preset whose settings it has. Blocking. Raises
+    CheckpointsError for a name that means no checkpoint, or one that the run cannot begin from, and ToolError for
+    recorded steps that cannot be had."""
     worker = config["metadata"]["worker"]
     settings = respelt(worker["config"])
     algorithm = manifest.algorithms.get(str(settings.get("algo") or ""))
@@ -39,7 +41,7 @@ def placed(config: Mapping[str, Any], manifest: WorkerManifest, paths: MosaicPat
             params[name] = kept_steps.placed(f"--{name.replace('_', '-')}", named, paths)
     if params:
         settings["params"] = params
-    return {**config, "metadata": {**metadata, "worker": {**worker, "config": settings}}}
+    return with_preset({**config, "metadata": {**metadata, "worker": {**worker, "config": settings}}}, manifest)
 
 
 def _begun_from(

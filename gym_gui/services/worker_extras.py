@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from gym_gui.services.kept_answers import KEPT, KeptAnswers, question
 from gym_gui.services.worker_tools import ToolError, ToolFailedError, command, environment
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.plain_text import one_line
 from mosaic_protocol.worker_manifest import WorkerManifest
 
 READY = "ready"
+_LIST = ["--list", "--json"]
 _END_SECONDS = 10.0
 
 
@@ -44,15 +46,15 @@ class ExtrasTool:
     ``find`` looks for the worker when its program is started, so that making one of these costs nothing.
     """
 
-    def __init__(self, find: Callable[[], WorkerManifest], paths: MosaicPaths) -> None:
-        self._find, self._paths = find, paths
+    def __init__(self, find: Callable[[], WorkerManifest], paths: MosaicPaths, kept: KeptAnswers = KEPT) -> None:
+        self._find, self._paths, self._kept = find, paths, kept
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self.stopped = False
 
     def sets(self) -> list[ExtraSet]:
         """Which sets there are. Raises ToolFailedError."""
-        told = self._run(["--list", "--json"], lambda line: None)
+        told = self._kept.answer(self._question, lambda: self._run(_LIST, lambda line: None))
         try:
             return [
                 ExtraSet(
@@ -72,7 +74,10 @@ class ExtrasTool:
 
         Raises InstallCanceledError when it was stopped in time, ToolFailedError with the reason when it failed.
         """
-        told = self._run(["--set", ",".join(names), "--json", "--yes"], tell)
+        try:
+            told = self._run(["--set", ",".join(names), "--json", "--yes"], tell)
+        finally:
+            self._kept.forget()  # an interpreter may keep its packages where no change of a folder is seen
         if told.get("status") != READY:
             raise ToolFailedError(one_line(str(told.get("problem") or "the extras were not installed")))
 
@@ -82,6 +87,11 @@ class ExtrasTool:
             self.stopped = True
             if self._process is not None and self._process.poll() is None:
                 self._process.send_signal(signal.SIGINT)
+
+    def _question(self) -> str:
+        manifest = self._find()
+        asked = command(manifest, self._paths, str(manifest.extras_module), _LIST)
+        return question(manifest, asked, environment(manifest, self._paths))
 
     def _run(self, words: list[str], tell: Callable[[str], None]) -> dict[str, Any]:
         process = self._started(words)

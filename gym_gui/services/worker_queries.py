@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from gym_gui.services import environment_probe, start_point
 from gym_gui.services.checkpoints.errors import CheckpointsError
+from gym_gui.services.kept_answers import KEPT, KeptAnswers, question
 from gym_gui.services.passing_folder import passing_folder
 from gym_gui.services.trainer.validation.train_config import validate_train_run_config
 from gym_gui.services.worker_tools import (
@@ -71,8 +73,8 @@ class WorkerQueries:
     :class:`ToolFailedError` when it cannot be asked.
     """
 
-    def __init__(self, paths: MosaicPaths, patience: float = PATIENCE_SECONDS) -> None:
-        self.paths = paths
+    def __init__(self, paths: MosaicPaths, patience: float = PATIENCE_SECONDS, kept: KeptAnswers = KEPT) -> None:
+        self.paths, self._kept = paths, kept
         self._patience = patience
         self._asked: set[AskedProcess] = set()
         self._lock = threading.Lock()
@@ -118,7 +120,7 @@ class WorkerQueries:
         if (schema := self.config_schema(worker_type)) is not None:
             return _described(manifest, settings, schema)
         try:
-            told = self._ask_about(manifest, respelt(settings), [_DESCRIBE], bundle)
+            told = self._flags_of(manifest, respelt(settings), bundle)
         except ToolRefusedError as error:
             if _DESCRIBE in str(error):  # it does not know the question
                 raise _cannot_describe(worker_type) from error
@@ -127,6 +129,20 @@ class WorkerQueries:
             raise _cannot_describe(worker_type)
         return told
 
+    def _flags_of(self, manifest: WorkerManifest, settings: Mapping[str, Any], bundle: str | None) -> dict[str, Any]:
+        """Those of a script that belongs to the worker are kept; one of the user's may change, and import anything."""
+
+        def ask() -> dict[str, Any]:
+            return self._ask_about(manifest, settings, [_DESCRIBE], bundle)
+
+        def is_the_workers_own(told: Mapping[str, Any]) -> bool:
+            return Path(str(told.get("script"))).is_relative_to(manifest.package_dir)
+
+        if bundle is not None:
+            return ask()
+        command = [str(interpreter(manifest, self.paths)), "-m", manifest.module, _DESCRIBE]
+        return self._kept_or_asked(manifest, command, ask, settings, is_the_workers_own)
+
     def environments(self, worker_type: str) -> list[EnvironmentFamily]:
         """What can be trained on where the worker runs, and what could be: as its manifest lists it, or a module of
         its own prints it; otherwise what Gymnasium has registered there."""
@@ -134,8 +150,7 @@ class WorkerQueries:
         if manifest.environments:
             return self._listed_environments(manifest)
         own = manifest.settings.environments_module
-        program = ["-m", own] if own is not None else [str(_PROBE)]
-        told = self._run_in_worker(manifest, program)
+        told = self._run_in_worker(manifest, ["-m", own]) if own is not None else self._probed(manifest)
         try:
             return [_family(one, manifest) for one in told["families"]]
         except (KeyError, TypeError, ValueError) as error:
@@ -153,12 +168,28 @@ class WorkerQueries:
     def _listed_environments(self, manifest: WorkerManifest) -> list[EnvironmentFamily]:
         """Those of the manifest; its interpreter is asked only when what they need must be looked for."""
         modules = sorted({one.module for one in manifest.environments if one.module})
-        there = self._run_in_worker(manifest, [str(_PROBE), *modules])["installed"] if modules else {}
+        there = self._probed(manifest, *modules)["installed"] if modules else {}
         installer = manifest.extras_module or ""
         return [
             EnvironmentFamily(one.name, one.sources, there.get(one.module, True), one.extra, one.ids, installer)
             for one in manifest.environments
         ]
+
+    def _probed(self, manifest: WorkerManifest, *modules: str) -> dict[str, Any]:
+        program = [str(_PROBE), *modules]
+        command = [str(interpreter(manifest, self.paths)), *program]
+        return self._kept_or_asked(manifest, command, lambda: self._run_in_worker(manifest, program))
+
+    def _kept_or_asked(
+        self,
+        manifest: WorkerManifest,
+        command: list[str],
+        ask: Callable[[], dict[str, Any]],
+        about: object = None,
+        worth_keeping: Callable[[dict[str, Any]], bool] = lambda told: True,
+    ) -> dict[str, Any]:
+        name = partial(question, manifest, command, environment(manifest, self.paths), about)
+        return self._kept.answer(name, ask, worth_keeping)
 
     def _run_in_worker(self, manifest: WorkerManifest, program: list[str]) -> dict[str, Any]:
         command = [str(interpreter(manifest, self.paths)), *program]

@@ -76,8 +76,17 @@ def command(manifest: WorkerManifest, paths: MosaicPaths, module: str, words: Se
 class WorkerTool:
     """One tool at work. Use it as a context manager: it has ended when the block is left."""
 
-    def __init__(self, manifest: WorkerManifest, paths: MosaicPaths, module: str, words: Sequence[str]) -> None:
-        """Start it. Raises ToolFailedError."""
+    def __init__(
+        self,
+        manifest: WorkerManifest,
+        paths: MosaicPaths,
+        module: str,
+        words: Sequence[str],
+        *,
+        holds: Sequence[int] = (),
+    ) -> None:
+        """Start it. ``holds``: descriptors that it keeps open until it ends, such as that of a lock. Raises
+        ToolFailedError."""
         self._what = module
         self._prefix = f"{manifest.package}: "
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in __exit__
@@ -88,6 +97,7 @@ class WorkerTool:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
+                pass_fds=tuple(holds),
             )
         except (OSError, ToolError) as error:
             self._errors.close()

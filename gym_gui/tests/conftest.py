@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
-from gym_gui.tests.support import forked_daemons
 from gym_gui.tests.support.daemon_process import DaemonProcess
 from gym_gui.tests.support.history import check_history
+from gym_gui.tests.support.warm_popen import TRAINS
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _daemons_may_be_forked() -> Iterator[None]:
-    with forked_daemons.allowed():
+@pytest.fixture(scope="module")
+def workers_train() -> Iterator[None]:
+    """For modules whose daemons start workers that import PyTorch: what these are forked from has imported it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(TRAINS, "1")
         yield
 
 

@@ -37,6 +37,8 @@ from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.worker_manifest import discover
 
+pytestmark = pytest.mark.usefixtures("workers_train")
+
 HANG = 60_000
 OpenForm = Callable[..., tuple[CockpitApp, CleanRlTrainForm]]
 

@@ -7,7 +7,9 @@ from typing import Any
 from PyQt6.QtWidgets import QDockWidget, QWidget
 
 from gym_gui.services.play_sessions import SessionWish
+from gym_gui.ui.arena.screen import ArenaScreen
 from gym_gui.ui.context import Cockpit
+from gym_gui.ui.datasets.screen import DatasetScreen
 from gym_gui.ui.panels.capacity_panel import CapacityPanel
 from gym_gui.ui.panels.checkpoint_browser import CheckpointBrowser
 from gym_gui.ui.panels.doctor_panel import DoctorPanel
@@ -28,6 +30,7 @@ from gym_gui.ui.play.sessions import LiveSessions
 from gym_gui.ui.presenters.workers.registry import default_presenters
 from gym_gui.ui.replay.screen import ReplayScreen
 from gym_gui.ui.sweeps.screen import SweepScreen
+from gym_gui.ui.workers.corl.form import CorlTrainForm
 
 
 class Composition:
@@ -39,6 +42,8 @@ class Composition:
         self.desk: PlayDesk | None = None
         self.replay: ReplayScreen | None = None
         self.sweeps: SweepScreen | None = None
+        self.datasets: DatasetScreen | None = None
+        self.arena: ArenaScreen | None = None
         self._stage_made: Stage | None = None
 
     def parts(self) -> list[Part]:
@@ -54,6 +59,8 @@ class Composition:
             Part("log", "Log", Place.BOTTOM, LogDrawer, "Ctrl+7", "What the current run prints"),
             Part("episodes", "Episodes", Place.BOTTOM, self._episodes, "Ctrl+8", "What the current run played"),
             Part("sweeps", "Sweeps", Place.BOTTOM, self._sweeps, "Ctrl+9", "Searches of settings, and their trials"),
+            Part("datasets", "Datasets", Place.BOTTOM, self._datasets, "Ctrl+Alt+D", "Data to learn from offline"),
+            Part("arenas", "Arena", Place.BOTTOM, self._arenas, "Ctrl+Alt+A", "Who plays the same seeds better"),
         ]
 
     def _train(self, cockpit: Cockpit) -> QWidget:
@@ -80,7 +87,34 @@ class Composition:
         self.sweeps = SweepScreen(cockpit, stage, self._train_dock.queries)
         self.sweeps.config_wanted.connect(self._train_with)
         self._train_dock.sweep_submitted.connect(self.sweeps.open)
+        self.arena = ArenaScreen(cockpit, stage)
+        self.datasets = DatasetScreen(cockpit, stage)
+        self.datasets.train_wanted.connect(self._train_on)
+        self.datasets.replay_wanted.connect(self.replay.open)
         return stage
+
+    def _arenas(self, cockpit: Cockpit) -> QWidget:
+        assert self.arena is not None, "made with the stage"
+        return self.arena.make_panel()
+
+    def _datasets(self, cockpit: Cockpit) -> QWidget:
+        assert self.datasets is not None, "made with the stage"
+        return self.datasets.make_panel()
+
+    def _train_on(self, name: str) -> None:
+        """Put a dataset into the form of the first worker that learns from one."""
+        entries = self._train_dock.catalog.entries.values()
+        entry = next((one for one in entries if "dataset" in one.needs), None)
+        if entry is None:
+            self._train_dock.show_page("train")
+            return
+        form = self._train_dock.show_form(entry)
+        if isinstance(form, CorlTrainForm):
+            form.choose_dataset(name)
+        dock = self._train_dock.parentWidget()
+        if isinstance(dock, QDockWidget):
+            dock.show()
+            dock.raise_()
 
     def _sweep_charts(self, cockpit: Cockpit) -> QWidget:
         return self._sweep_screen.make_charts()
@@ -101,6 +135,7 @@ class Composition:
         panel = MetricsPanel(cockpit)
         assert self._stage_made is not None, "the stage is made first"
         MetricsOnStage(cockpit, panel, self._stage_made)
+        panel.media.clip_wanted.connect(self._replay_screen.open_clip)
         return panel
 
     def _episodes(self, cockpit: Cockpit) -> QWidget:

@@ -27,6 +27,7 @@ AREAS = {
     Place.RIGHT: Qt.DockWidgetArea.RightDockWidgetArea,
     Place.BOTTOM: Qt.DockWidgetArea.BottomDockWidgetArea,
 }
+_WHOLE_SCREEN = Qt.WindowState.WindowMaximized | Qt.WindowState.WindowFullScreen
 _KEYS = {False: "window.state", True: "window.narrow"}
 
 
@@ -71,7 +72,18 @@ class DockArrangement(QObject):
             preferences.put(_KEYS[narrow], text_of(state))
 
     def restore(self, preferences: Preferences) -> None:
-        """Take back what :meth:`remember` kept; what is damaged stands as it was made."""
+        """Take back what :meth:`remember` kept, before the window is shown; what is damaged stands as it was made.
+
+        Of a window that is going to be maximized Qt keeps a copy of the restored docks until it is shown, with pointers
+        to what another arrangement has moved meanwhile: the cockpit crashed at its start."""
+        state = self._window.windowState()
+        self._window.setWindowState(state & ~_WHOLE_SCREEN)
+        try:
+            self._restore(preferences)
+        finally:
+            self._window.setWindowState(state)
+
+    def _restore(self, preferences: Preferences) -> None:
         for narrow, key in _KEYS.items():
             text = preferences.get(key, "")
             if text:

@@ -26,6 +26,7 @@ _NAMES = {
     "close": "mdi6.close",
     "open": "mdi6.open-in-new",
     "import": "mdi6.import",
+    "download": "mdi6.download",
     "export": "mdi6.export-variant",
     "worker": "mdi6.robot-outline",
     "human": "mdi6.account-outline",
@@ -39,6 +40,8 @@ _NAMES = {
     "replay": "mdi6.movie-open-play-outline",
     "film": "mdi6.filmstrip",
     "dataset": "mdi6.database-outline",
+    "merge": "mdi6.call-merge",
+    "split": "mdi6.call-split",
     "take-over": "mdi6.source-branch",
     "first-step": "mdi6.skip-backward",
     "last-step": "mdi6.skip-forward",
@@ -54,6 +57,7 @@ _NAMES = {
     "evaluate": "mdi6.target",
     "settings": "mdi6.cog-outline",
     "preset": "mdi6.bookmark-outline",
+    "more": "mdi6.dots-vertical",
 }
 
 

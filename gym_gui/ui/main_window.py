@@ -52,6 +52,8 @@ _ALSO = {
     "log": "output console print errors stderr",
     "episodes": "play sessions replay returns seeds",
     "sweeps": "search tune hyperparameters trials optuna",
+    "arenas": "arena contest compare players seeds people random optimal",
+    "datasets": "data offline hdf5 d4rl minari import collect",
     "sweep": "history importance slice trials charts",
 }
 """Other words that people look for a panel by."""
@@ -173,13 +175,20 @@ class MainWindow(QMainWindow):
             "Replay": self.tr("Repla&y"),
             "Form": self.tr("&Form"),
             "Compare": self.tr("Com&pare"),
+            "Queue": self.tr("&Queue"),
+            "Log": self.tr("&Log"),
         }.items():
             menu = menus["Run"].addMenu(title)
             assert menu is not None
             menu.setToolTipsVisible(True)
             menus[f"Run/{name}"] = menu
+        menu = menus["File"].addMenu(self.tr("&Datasets"))
+        assert menu is not None
+        menu.setToolTipsVisible(True)
+        menus["File/Datasets"] = menu
         titles = {"Panels": self.tr("&Panels"), "Mode": self.tr("&Mode"), "Runs": self.tr("&Runs")}
-        titles |= {"Curves": self.tr("&Curves"), "Sweep": self.tr("S&weep")}
+        titles |= {"Curves": self.tr("&Curves"), "Charts": self.tr("C&harts"), "Sweep": self.tr("S&weep")}
+        titles |= {"Arena": self.tr("&Arena")}
         for name, title in titles.items():
             menu = menus["View"].addMenu(title)
             assert menu is not None

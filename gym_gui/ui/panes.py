@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PyQt6.QtCore import QObject, Qt, QTimer
-from PyQt6.QtWidgets import QApplication, QDockWidget, QFrame, QMainWindow, QScrollArea, QTabBar, QWidget
+from PyQt6.QtWidgets import QApplication, QDockWidget, QFrame, QMainWindow, QScrollArea, QStatusBar, QTabBar, QWidget
 
 from gym_gui.ui.commands import Command, Commands
 from gym_gui.ui.tab_order import neighbour, pane_of, stops
@@ -78,7 +78,9 @@ class Panes(QObject):
         for dock in docks:
             if not dock.isFloating() and dock.isVisible() and not dock.visibleRegion().isEmpty():
                 shown.setdefault(self._window.dockWidgetArea(dock), []).append(dock.widget())
-        return [*floating, *(pane for area in _AREAS for pane in shown.get(area, []) if pane is not None)]
+        placed = [pane for area in _AREAS for pane in shown.get(area, []) if pane is not None]
+        bars = self._window.findChildren(QStatusBar, options=only_own)  # it has a button while the daemon is stopped
+        return [*floating, *placed, *(bar for bar in bars if bar.isVisible())]
 
     def _stretches(self) -> list[QWidget]:
         """The panes, and before each one that shares its place the tabs that lead to the others."""

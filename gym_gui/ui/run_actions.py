@@ -64,7 +64,13 @@ _ALSO = {
     "swap": "exchange order compare",
 }
 """Other words that people look for."""
-_SUBMENUS = {"join": "Run/Session", "replay": "Run/Replay", "borrow": "Run/Compare", "swap": "Run/Compare"}
+_MENUS = {
+    "join": "Run/Session",
+    "replay": "Run/Replay",
+    "borrow": "Run/Compare",
+    "swap": "Run/Compare",
+    "folder": "File",
+}
 MENU_ORDER = (
     "open",
     "join",
@@ -186,7 +192,7 @@ class RunActions(QObject):
             ),
         ]
         for name, title, shortcut, text, act in offers:
-            menu = _SUBMENUS.get(name, "Run")
+            menu = _MENUS.get(name, "Run")
             command = Command(self.command(name), title, menu, shortcut, text, _ALSO.get(name, ""))
             self._cockpit.commands.add(command, act)
 

@@ -116,6 +116,7 @@ QDockWidget::title { background: $window; padding: 8px 12px 6px 12px; text-align
 QLabel { qproperty-textFormat: PlainText; }
 QLabel[rich="true"] { qproperty-textFormat: RichText; }
 QLabel[role="muted"] { color: $muted; }
+QLabel[role="small"] { color: $muted; font-size: 11px; }
 QLabel[role="title"] { font-size: 15px; font-weight: 600; }
 QLabel[role="huge"] { font-size: 26px; font-weight: 600; }
 QLabel[role="section"] { color: $muted; font-weight: 600; font-size: 11px; }
@@ -123,7 +124,8 @@ QLabel[role="error"] { color: $bad; }
 QLabel[role="warning"] { color: $warning; }
 QLabel[role="good"] { color: $good; }
 QFrame[role="card"] { background: $panel; border: 1px solid $border; border-radius: 8px; }
-QFrame[role="card"][selected="true"] { border: 1px solid $accent; }
+QFrame[role="card"][selected="true"], QFrame[role="card"]:focus { border: 1px solid $accent; }
+QFrame[role="drop"] { background: $accent; border: none; border-radius: 1px; }
 QFrame[role="floating"] { background: $panel; border: 1px solid $accent; border-radius: 8px; }
 QFrame[role="banner"] { background: $raised; border: 1px solid $border; border-radius: 6px; }
 QFrame[role="line"] { background: $border; border: none; max-height: 1px; }
@@ -179,6 +181,7 @@ QCheckBox, QRadioButton { spacing: 8px; }
 QTabWidget::pane { border: none; border-top: 1px solid $border; }
 QTabBar { qproperty-drawBase: 0; }
 QTabBar::tab { background: transparent; color: $muted; padding: 8px 14px; border-bottom: 2px solid transparent; }
+QTabBar[close="true"]::tab { padding: 8px 5px; }
 QTabBar::tab:selected { color: $text; border-bottom: 2px solid $accent; }
 QTabBar::tab:hover { color: $text; }
 QTabBar::tab:focus { color: $accent; }
@@ -233,6 +236,7 @@ QPushButton[kind="primary"]:focus:disabled { background: $raised; }
 QToolButton:focus { border: 2px solid $accent; padding: 3px; }
 QCheckBox::indicator:focus { border: 2px solid $text; }
 QTabBar:focus { border-bottom: 2px solid $accent; }
+QListView::item:focus { border: 2px solid $accent; padding: 1px 4px; }
 """)
 
 

@@ -376,6 +376,43 @@ class UpdateRunRequest(_message.Message):
 Global___UpdateRunRequest: _TypeAlias = UpdateRunRequest  # noqa: Y015
 
 @_typing.final
+class MoveRunRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    CLIENT_REQUEST_ID_FIELD_NUMBER: _builtins.int
+    FIRST_FIELD_NUMBER: _builtins.int
+    LAST_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    client_request_id: _builtins.str
+    first: _builtins.bool
+    last: _builtins.bool
+    before: _builtins.str
+    """a run of the same line, as in RunRef"""
+    after: _builtins.str
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        client_request_id: _builtins.str = ...,
+        first: _builtins.bool = ...,
+        last: _builtins.bool = ...,
+        before: _builtins.str = ...,
+        after: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "first", b"first", "last", b"last", "place", b"place"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "client_request_id", b"client_request_id", "first", b"first", "last", b"last", "place", b"place", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_place: _TypeAlias = _typing.Literal["first", "last", "before", "after"]  # noqa: Y015
+    _WhichOneofArgType_place: _TypeAlias = _typing.Literal["place", b"place"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_place) -> _WhichOneofReturnType_place | None: ...
+
+Global___MoveRunRequest: _TypeAlias = MoveRunRequest  # noqa: Y015
+
+@_typing.final
 class Run(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -438,6 +475,7 @@ class Run(_message.Message):
     PARENT_FIELD_NUMBER: _builtins.int
     THROTTLED_FIELD_NUMBER: _builtins.int
     JOURNAL_UNREAD_FIELD_NUMBER: _builtins.int
+    QUEUE_KEY_FIELD_NUMBER: _builtins.int
     INTERACTIVE_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     name: _builtins.str
@@ -485,6 +523,8 @@ class Run(_message.Message):
     """what the output of its worker waits for; empty while it waits for nothing"""
     journal_unread: _builtins.bool
     """it is over, and what its worker said last is not stored yet"""
+    queue_key: _builtins.str
+    """Of a run that waits: those with smaller texts start before it. A change of the order changes the key of one run alone."""
     interactive: _builtins.bool
     """a person sits before it: its CPUs and its place in line are counted apart"""
     @_builtins.property
@@ -539,11 +579,12 @@ class Run(_message.Message):
         parent: _builtins.str = ...,
         throttled: _builtins.str = ...,
         journal_unread: _builtins.bool = ...,
+        queue_key: _builtins.str = ...,
         interactive: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "reserved", b"reserved", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "active_seconds", b"active_seconds", "agent_id", b"agent_id", "algo", b"algo", "attempt", b"attempt", "capabilities_json", b"capabilities_json", "config_json", b"config_json", "created_at", b"created_at", "dataset", b"dataset", "deleted", b"deleted", "desired", b"desired", "ended_at", b"ended_at", "env_id", b"env_id", "group", b"group", "headline", b"headline", "interactive", b"interactive", "journal_unread", b"journal_unread", "last_step", b"last_step", "log_dir", b"log_dir", "name", b"name", "outcome", b"outcome", "parent", b"parent", "pid", b"pid", "queue_position", b"queue_position", "reason", b"reason", "reserved", b"reserved", "restorable_until", b"restorable_until", "revision", b"revision", "run_dir", b"run_dir", "run_id", b"run_id", "seconds_since_progress", b"seconds_since_progress", "seed", b"seed", "start_mode", b"start_mode", "started_at", b"started_at", "state", b"state", "sweep", b"sweep", "tags", b"tags", "throttled", b"throttled", "total_steps", b"total_steps", "worker_id", b"worker_id", "worker_type", b"worker_type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "active_seconds", b"active_seconds", "agent_id", b"agent_id", "algo", b"algo", "attempt", b"attempt", "capabilities_json", b"capabilities_json", "config_json", b"config_json", "created_at", b"created_at", "dataset", b"dataset", "deleted", b"deleted", "desired", b"desired", "ended_at", b"ended_at", "env_id", b"env_id", "group", b"group", "headline", b"headline", "interactive", b"interactive", "journal_unread", b"journal_unread", "last_step", b"last_step", "log_dir", b"log_dir", "name", b"name", "outcome", b"outcome", "parent", b"parent", "pid", b"pid", "queue_key", b"queue_key", "queue_position", b"queue_position", "reason", b"reason", "reserved", b"reserved", "restorable_until", b"restorable_until", "revision", b"revision", "run_dir", b"run_dir", "run_id", b"run_id", "seconds_since_progress", b"seconds_since_progress", "seed", b"seed", "start_mode", b"start_mode", "started_at", b"started_at", "state", b"state", "sweep", b"sweep", "tags", b"tags", "throttled", b"throttled", "total_steps", b"total_steps", "worker_id", b"worker_id", "worker_type", b"worker_type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
     _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015

@@ -94,6 +94,11 @@ class TrainerServiceStub:
                 request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.UpdateRunRequest.SerializeToString,
                 response_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.Run.FromString,
                 _registered_method=True)
+        self.MoveRun = channel.unary_unary(
+                '/mosaic.trainer.v1.TrainerService/MoveRun',
+                request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.MoveRunRequest.SerializeToString,
+                response_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.Run.FromString,
+                _registered_method=True)
         self.ListRuns = channel.unary_unary(
                 '/mosaic.trainer.v1.TrainerService/ListRuns',
                 request_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.ListRunsRequest.SerializeToString,
@@ -322,6 +327,13 @@ class TrainerServiceServicer:
 
     def UpdateRun(self, request, context):
         """What people call a run and remember of it. What is not named stays as it is.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def MoveRun(self, request, context):
+        """Another place in the line for a run that waits. Answers after it is durable. The same client_request_id moves it once.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -579,6 +591,11 @@ def add_TrainerServiceServicer_to_server(servicer, server):
             'UpdateRun': grpc.unary_unary_rpc_method_handler(
                     servicer.UpdateRun,
                     request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.UpdateRunRequest.FromString,
+                    response_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.Run.SerializeToString,
+            ),
+            'MoveRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.MoveRun,
+                    request_deserializer=mosaic__protocol_dot_proto_dot_trainer__pb2.MoveRunRequest.FromString,
                     response_serializer=mosaic__protocol_dot_proto_dot_trainer__pb2.Run.SerializeToString,
             ),
             'ListRuns': grpc.unary_unary_rpc_method_handler(
@@ -1050,6 +1067,33 @@ class TrainerService:
             target,
             '/mosaic.trainer.v1.TrainerService/UpdateRun',
             mosaic__protocol_dot_proto_dot_trainer__pb2.UpdateRunRequest.SerializeToString,
+            mosaic__protocol_dot_proto_dot_trainer__pb2.Run.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MoveRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/mosaic.trainer.v1.TrainerService/MoveRun',
+            mosaic__protocol_dot_proto_dot_trainer__pb2.MoveRunRequest.SerializeToString,
             mosaic__protocol_dot_proto_dot_trainer__pb2.Run.FromString,
             options,
             channel_credentials,

@@ -59,6 +59,8 @@ class TrainerServiceStub:
     """
     UpdateRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.UpdateRunRequest, _trainer_pb2.Run]
     """What people call a run and remember of it. What is not named stays as it is."""
+    MoveRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.MoveRunRequest, _trainer_pb2.Run]
+    """Another place in the line for a run that waits. Answers after it is durable. The same client_request_id moves it once."""
     ListRuns: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListRunsRequest, _trainer_pb2.ListRunsResponse]
     GetRun: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.RunRef, _trainer_pb2.Run]
     GetRunHistory: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.RunRef, _trainer_pb2.RunHistory]
@@ -138,6 +140,8 @@ class TrainerServiceAsyncStub(TrainerServiceStub):
     """
     UpdateRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.UpdateRunRequest, _trainer_pb2.Run]  # type: ignore[assignment]
     """What people call a run and remember of it. What is not named stays as it is."""
+    MoveRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.MoveRunRequest, _trainer_pb2.Run]  # type: ignore[assignment]
+    """Another place in the line for a run that waits. Answers after it is durable. The same client_request_id moves it once."""
     ListRuns: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListRunsRequest, _trainer_pb2.ListRunsResponse]  # type: ignore[assignment]
     GetRun: _aio.UnaryUnaryMultiCallable[_trainer_pb2.RunRef, _trainer_pb2.Run]  # type: ignore[assignment]
     GetRunHistory: _aio.UnaryUnaryMultiCallable[_trainer_pb2.RunRef, _trainer_pb2.RunHistory]  # type: ignore[assignment]
@@ -286,6 +290,14 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_trainer_pb2.Run, _abc.Awaitable[_trainer_pb2.Run]]:
         """What people call a run and remember of it. What is not named stays as it is."""
+
+    @_abc_1.abstractmethod
+    def MoveRun(
+        self,
+        request: _trainer_pb2.MoveRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.Run, _abc.Awaitable[_trainer_pb2.Run]]:
+        """Another place in the line for a run that waits. Answers after it is durable. The same client_request_id moves it once."""
 
     @_abc_1.abstractmethod
     def ListRuns(

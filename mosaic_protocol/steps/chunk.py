@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import repeat
+from itertools import count, repeat
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,6 +19,7 @@ import zstandard
 from mosaic_protocol.events import EndedEpisode, StepChunk, TrainingStep
 from mosaic_protocol.steps import heap as heap_entries
 from mosaic_protocol.steps.columns import SCHEMA_VERSION, Column, Path, StepSchema, has_column, join, slices
+from mosaic_protocol.steps.episode_groups import EpisodeGroup
 
 EPISODE, AGENT, ACTOR, FLAGS, REWARD, VALUE = "episode", "agent", "actor", "flags", "reward", "value"
 OBSERVATION, ACTION = "observation", "action"
@@ -33,15 +34,17 @@ FIXED_COLUMNS = (
 )
 """What every schema begins with."""
 
-NAME, BEGIN, END, FINAL, LEAF, EXTRAS = "name", "begin", "end", "final", "leaf", "extras"
+NAME, BEGIN, END, FINAL, LEAF, EXTRAS, EPISODES = "name", "begin", "end", "final", "leaf", "extras", "episodes"
 """Keys of the heap: the next name that agents and actors are numbered by; an episode that begins (number, agent, seed,
 options) or ends (:class:`EndedEpisode`); the leaves of the observation after an episode's last step; a leaf that fits
-no column (path, value); what else a step has to say (a dictionary)."""
+no column (path, value); what else a step has to say (a dictionary); many whole episodes at once, with the first step
+of the first one (:class:`~mosaic_protocol.steps.episode_groups.EpisodeGroup`): readers see the entries that it stands
+for."""
 UNDONE = "undone"
 """Among a step's extras: so many steps before it were undone. They stay recorded, as a branch; the episode goes on with
 this step, even after an end."""
 
-_TELL_OF_ENDS = (END.encode(), UNDONE.encode())
+_TELL_OF_ENDS = (END.encode(), UNDONE.encode(), EPISODES.encode())
 """What the bytes of an entry hold that ends an episode or undoes an end. Extras may be large and next to none of them
 undo anything, so they are not decoded to see that."""
 
@@ -74,9 +77,18 @@ class Ends:
         self.ended.pop(episode.episode, None)  # the newest end is the last
         self.ended[episode.episode] = episode
 
+    def end_all(self, group: EpisodeGroup) -> None:
+        """Episodes that begin and end here."""
+        self.ended.update(zip(count(group.first_episode), group.ended(), strict=False))
+
     def undo(self, number: int) -> None:
         self.undone[number] = None
         self.ended.pop(number, None)
+
+
+def new_compressor() -> zstandard.ZstdCompressor:
+    """For one thread at a time; to make one costs a third of what it then does."""
+    return zstandard.ZstdCompressor(level=_LEVEL)
 
 
 def seal(
@@ -88,13 +100,15 @@ def seal(
     first_step: int,
     episodes: tuple[int, int],
     ends: Ends | None = None,
+    compressor: zstandard.ZstdCompressor | None = None,
 ) -> StepChunk:
     """Make the record of some steps. ``columns`` holds those of the schema one after the other, ``episodes`` is the
     smallest and the largest number of an episode among them, ``ends`` what is known of their ends: else the heap is
-    searched for them. Raises :class:`ChunkError` for a heap that is none."""
+    searched for them. ``compressor``: of a caller that seals many chunks, one after the other. Raises
+    :class:`ChunkError` for a heap that is none."""
     raw = columns + heap
     ends = ends or _ends_that_stand(rows, columns, heap)
-    body = zstandard.ZstdCompressor(level=_LEVEL).compress(raw)
+    body = (compressor or new_compressor()).compress(raw)
     return StepChunk(
         first_step=first_step,
         count=rows,
@@ -115,6 +129,8 @@ def _ends_that_stand(rows: int, columns: bytes, heap: bytes) -> Ends:
     for entry in _in_a_chunk(heap_entries.raw_entries_with(heap, *_TELL_OF_ENDS)):
         if entry.key == END:
             ends.end(value_of(entry, EndedEpisode))
+        elif entry.key == EPISODES:
+            ends.end_all(checked(value_of(entry, EpisodeGroup)))
         elif entry.key == EXTRAS and 0 <= entry.row < rows and _undoes(entry):
             (number,) = struct.unpack_from(
                 "<q", columns, 8 * entry.row
@@ -204,6 +220,35 @@ def not_as_said(error: Exception) -> ChunkError:
     return error if isinstance(error, ChunkError) else ChunkError(f"steps of a chunk cannot be put together: {error}")
 
 
+def checked(group: EpisodeGroup) -> EpisodeGroup:
+    """The same; raises :class:`ChunkError` where it cannot be one."""
+    if not group.is_sound:
+        raise ChunkError("a group of episodes in the heap of a chunk does not tell the same of each")
+    return group
+
+
+def expanded(entry: heap_entries.HeapEntry) -> Iterable[heap_entries.HeapEntry]:
+    """What an entry stands for: itself, unless it is a group of episodes. Raises :class:`ChunkError`."""
+    if entry.key != EPISODES:
+        return (entry,)
+    try:
+        group = checked(msgspec.convert(entry.value, EpisodeGroup))
+    except msgspec.ValidationError as error:
+        raise ChunkError(f"a group of episodes in the heap of a chunk cannot be read: {error}") from error
+    return _entries_of(group, entry.row)
+
+
+def _entries_of(group: EpisodeGroup, row: int) -> Iterator[heap_entries.HeapEntry]:
+    made = heap_entries.HeapEntry
+    for ended, final, extras in zip(group.ended(), group.finals, group.extras, strict=True):
+        yield made(row, BEGIN, [ended.episode, ended.agent_id, ended.seed, {}])
+        if extras:
+            yield made(row, EXTRAS, extras)
+        row += ended.length
+        yield made(row - 1, FINAL, [[[], final]])
+        yield made(row - 1, END, ended)
+
+
 class OpenedChunk:
     """A chunk unpacked for reading. Raises :class:`ChunkError` when it is damaged."""
 
@@ -225,8 +270,9 @@ class OpenedChunk:
 
     @cached_property
     def entries(self) -> list[heap_entries.HeapEntry]:
+        """Those of the heap, each episode of a group with entries of its own."""
         try:
-            return list(heap_entries.entries(self.heap))
+            return [one for entry in heap_entries.entries(self.heap) for one in expanded(entry)]
         except ValueError as error:
             raise ChunkError(str(error)) from error
 

@@ -16,7 +16,10 @@ import msgspec
 Path: TypeAlias = tuple[str | int, ...]
 """Where a leaf belongs: the name of the field, then keys and positions."""
 
-SCHEMA_VERSION = 1
+PLAIN, GROUPED = 1, 2
+"""Versions of a schema: since the second the heap may hold many episodes in one entry."""
+SCHEMA_VERSION = GROUPED
+"""The newest that can be read."""
 _KINDS = "b1 i1 u1 i2 u2 i4 u4 i8 u8 f2 f4 f8"
 _FORMATS = dict(zip(_KINDS.split(), "?bBhHiIqQefd", strict=True))
 _ALIGNMENT = 64
@@ -44,7 +47,8 @@ class StepSchema(msgspec.Struct, frozen=True):
     """The columns of a chunk, in the order in which its body holds them."""
 
     columns: tuple[Column, ...]
-    v: int = SCHEMA_VERSION
+    v: int = PLAIN
+    """No newer than its chunks need: whoever has an older MOSAIC can then read them."""
 
     @property
     def width(self) -> int:

@@ -110,11 +110,11 @@ def raw_entries(heap: bytes) -> Iterator[RawEntry]:
     return (_decoded(_raw_decoder, raw) for _, raw in _raw_with_ends(heap))
 
 
-def raw_entries_with(heap: bytes, one: bytes, other: bytes) -> Iterator[RawEntry]:
-    """Those in which one of these bytes occur anywhere, for who looks for a few among many: the others are not even
+def raw_entries_with(heap: bytes, *marks: bytes) -> Iterator[RawEntry]:
+    """Those in which one of these marks occurs anywhere, for who looks for a few among many: the others are not even
     decoded. Raises :class:`ValueError` for what is no heap."""
     for _, raw in _raw_with_ends(heap):
-        if one in raw or other in raw:
+        if any(mark in raw for mark in marks):
             yield _decoded(_raw_decoder, raw)
 
 

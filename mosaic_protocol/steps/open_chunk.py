@@ -22,6 +22,7 @@ from functools import cached_property
 from pathlib import Path
 
 import msgspec
+import zstandard
 
 from mosaic_protocol.events import StepChunk
 from mosaic_protocol.regular_files import IrregularFileError, open_regular
@@ -98,11 +99,16 @@ class OpenChunk:
         self.rows = self.heap_used = 0
         self.ends = chunks.Ends()
         """Of the rows that are committed; the writer tells them."""
-        self._second = False
+        self._compressor = chunks.new_compressor()
+        self.turn = 0
+        """Which place holds its numbers, as the word that counts the rows has it beside them."""
         draft = path.with_name(f"{path.name}.new")
         self._memory = _mapped_new_file(draft, layout.file_bytes)
         self.memory = memoryview(self._memory)
         self._words = self.memory[:_SCHEMA_AT].cast("Q")
+        self.count = self._words[_COUNT_WORD : _COUNT_WORD + 1]
+        """The word that counts the rows. A writer without a call to spare sets :attr:`rows`, then this to them and
+        :attr:`turn`: what :meth:`commit` does."""
         schema = layout.encoded_schema
         _HEADER.pack_into(self.memory, _HEADER_AT, layout.capacity, layout.heap_capacity, len(schema))
         self.memory[_SCHEMA_AT : _SCHEMA_AT + len(schema)] = schema
@@ -127,29 +133,31 @@ class OpenChunk:
     def commit(self, rows: int = 1) -> None:
         """The rows from :attr:`rows` on are written: from now on they survive, all of them or none."""
         self.rows += rows
-        self._words[_COUNT_WORD] = self.rows | (_SECOND_PLACE if self._second else 0)
+        self.count[0] = self.rows | self.turn
 
     def seal(self) -> StepChunk:
         """The record of the committed rows."""
         heap = bytes(self.memory[self._heap_at : self._heap_at + self.heap_used])
-        return _sealed(self.memory, self.layout, self.rows, heap, self.place.first_step, self.ends)
+        about = (self.layout, self.rows, heap, self.place.first_step)
+        return _sealed(self.memory, *about, self.ends, self._compressor)
 
     def begin_next(self, place: ChunkPlace) -> None:
         """The rows are in the journal: the file is free for the next ones."""
-        self._second = not self._second
+        self.turn ^= _SECOND_PLACE
         self._write_place(place)
         self.place, self.rows, self.ends = place, 0, chunks.Ends()
-        self._words[_COUNT_WORD] = _SECOND_PLACE if self._second else 0
+        self.count[0] = self.turn
         self.heap_used = self._words[_HEAP_WORD] = 0
 
     def close(self) -> None:
+        self.count.release()
         self._words.release()
         self.memory.release()
         with suppress(BufferError):  # an array still looks at the columns; the mapping ends with it
             self._memory.close()
 
     def _write_place(self, place: ChunkPlace) -> None:
-        start = _PLACES[self._second]
+        start = _PLACES[bool(self.turn)]
         self._words[start], self._words[start + 1], self._words[start + 2] = (
             place.seq,
             place.first_step,
@@ -232,9 +240,23 @@ def _layout_of(path: Path, data: bytes) -> Layout:
 
 
 def _sealed(
-    memory: memoryview, layout: Layout, rows: int, heap: bytes, first_step: int, ends: chunks.Ends | None = None
+    memory: memoryview,
+    layout: Layout,
+    rows: int,
+    heap: bytes,
+    first_step: int,
+    ends: chunks.Ends | None = None,
+    compressor: zstandard.ZstdCompressor | None = None,
 ) -> StepChunk:
     columns = b"".join(memory[offset : offset + width * rows] for offset, width in layout.columns)
-    numbers = struct.unpack(f"<{rows}q", columns[: rows * 8])  # the number of the episode is the first column
-    episodes = (min(numbers), max(numbers))
-    return chunks.seal(layout.schema, rows, columns, heap, first_step=first_step, episodes=episodes, ends=ends)
+    numbers = set(memoryview(columns)[: rows * 8].cast("q").tolist())  # of the episodes: the first column
+    return chunks.seal(
+        layout.schema,
+        rows,
+        columns,
+        heap,
+        first_step=first_step,
+        episodes=(min(numbers), max(numbers)),
+        ends=ends,
+        compressor=compressor,
+    )

@@ -8,6 +8,7 @@ import pydantic
 import pytest
 
 from mosaic_protocol import run_config, worker_manifest, worker_settings, worker_tables
+from mosaic_protocol.datasets import DatasetManifest, References
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
@@ -52,6 +53,11 @@ def test_every_setting_of_a_worker_is_documented(key: str) -> None:
 @pytest.mark.parametrize("key", MANIFEST_KEYS)
 def test_every_key_of_the_manifest_is_documented(key: str) -> None:
     assert f"`{key}`" in (PAGES / "worker-manifest.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("key", [*DatasetManifest.__struct_fields__, *References.__struct_fields__])
+def test_every_key_of_a_datasets_manifest_is_documented(key: str) -> None:
+    assert f"`{key}`" in (PAGES / "datasets.md").read_text(encoding="utf-8")
 
 
 def test_the_example_config_of_the_page_is_valid() -> None:

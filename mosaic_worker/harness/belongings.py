@@ -8,7 +8,7 @@ environments, random generators. What cannot be kept is named.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +17,7 @@ import torch
 
 from mosaic_worker.harness import worlds
 from mosaic_worker.harness.carried import LoopNames
+from mosaic_worker.harness.namespaces import Namespace
 from mosaic_worker.state.checkpoints import describe_space
 from mosaic_worker.state.plain_state import NotPlainError, assign, decode, encode
 from mosaic_worker.state.tensor_kinds import Tensors
@@ -26,15 +27,17 @@ MAX_OBJECT_BYTES = 1024**3
 """A replay buffer that holds more is left out: a checkpoint should be written in seconds."""
 _SECONDS_PER_YEAR = 3.2e7
 
-Namespace = MutableMapping[str, Any]
-
 
 class Belongings(TrainingState):
     """The state of one script. Belongs to the training thread."""
 
-    def __init__(self, variables: Namespace, names: LoopNames) -> None:
+    def __init__(self, variables: Namespace, names: LoopNames, made: Marks | None = None) -> None:
+        """``made``: what :func:`marks_of` said of the variables before the first turn."""
         super().__init__()
         self._variables, self._names = variables, names
+        self._made = made or {}
+        self._owned: dict[int, set[str]] = {}
+        """Attributes of an object that are kept by their kind, by the object's id."""
         self._carried = sorted(names.carried & set(variables))
         self.left_out: dict[str, str] = {}
         """What the newest checkpoint does not hold, with the reason."""
@@ -53,18 +56,32 @@ class Belongings(TrainingState):
 
     def _find_trained(self) -> None:
         seen: set[int] = set()
+        owners: dict[str, Any] = {}
         for name, value in list(self._variables.items()):
             if name.startswith("__") or id(value) in seen:
                 continue
-            if isinstance(value, torch.nn.Module):
-                self.module(name, value)
-            elif isinstance(value, torch.Tensor) and value.is_leaf and value.requires_grad:
-                self.module(name, _Bare(value))
-            elif isinstance(value, torch.optim.Optimizer) or _keeps_its_state(value):
-                self.optimizer(name, value)
-            else:
-                continue
-            seen.add(id(value))
+            if is_trainer(value):
+                owners[name] = value
+                seen.add(id(value))
+            elif self._is_kept(name, value):
+                seen.add(id(value))
+        for name, owner in owners.items():
+            for attribute, value in vars(owner).items():
+                if id(value) in seen or self._is_kept(f"{name}.{attribute}", value):
+                    seen.add(id(value))
+                    self._owned.setdefault(id(owner), set()).add(attribute)
+
+    def _is_kept(self, name: str, value: Any) -> bool:
+        """Registers what is trained, or trains, by its kind."""
+        if isinstance(value, torch.nn.Module):
+            self.module(name, value)
+        elif isinstance(value, torch.Tensor) and value.is_leaf and value.requires_grad:
+            self.module(name, _Bare(value))
+        elif isinstance(value, torch.optim.Optimizer) or _keeps_its_state(value):
+            self.optimizer(name, value)
+        else:
+            return False
+        return True
 
     def first_not_finite(self) -> str:
         """The name of a parameter that is not a number any more, "" when all are."""
@@ -144,11 +161,14 @@ class Belongings(TrainingState):
         return found
 
     def _object(self, name: str, value: Any, tensors: Tensors) -> dict[str, Any] | None:
-        size = sum(one.nbytes for one in _rows_in_use(value).values())
+        made = self._made.get(name, {})
+        untouched = {one for one, mark in _marks(value).items() if made.get(one) == mark}
+        leave = self._owned.get(id(value), set()) | untouched
+        size = sum(one.nbytes for key, one in _rows_in_use(value).items() if key not in leave)
         if size > MAX_OBJECT_BYTES:
             self.left_out[name] = f"{size / 1e9:.1f} GB, too much for a checkpoint; a resumed run fills it from empty"
             return None
-        return _capture_object(value, f"objects.{name}", tensors)
+        return _capture_object(value, f"objects.{name}", tensors, leave)
 
     def _plain(self, tensors: Tensors) -> Iterator[tuple[str, Any]]:
         for name in self._carried:
@@ -179,9 +199,40 @@ class _Bare(torch.nn.Module):
         self.register_buffer("value", value)
 
 
+Marks = Mapping[str, Mapping[str, tuple[Any, Any]]]
+"""For each variable that is an object: its tensors and numbers, each with what tells whether it was changed since."""
+
+
+def marks_of(variables: Namespace, names: LoopNames) -> Marks:
+    """Of the variables as a script made them, before the first turn. What no turn changes, such as a dataset in a
+    replay buffer or a setting, is there again when the script is started again: no checkpoint needs it, and a resumed
+    run may be given another setting."""
+    found = {name: variables[name] for name in names.carried if name in variables}
+    return {name: _marks(value) for name, value in found.items() if _is_object(value)}
+
+
+def _marks(value: Any) -> dict[str, tuple[Any, Any]]:
+    marks: dict[str, tuple[Any, Any]] = {}
+    for name, one in vars(value).items():
+        if isinstance(one, torch.Tensor):
+            marks[name] = id(one), one._version
+        elif isinstance(one, int | float | str | None):
+            marks[name] = type(one), one
+    return marks
+
+
+def is_trainer(value: Any) -> bool:
+    """An object of the script's own class that holds networks or optimisers: what it holds is kept piece by piece,
+    since its own ``state_dict``, if it has one, may leave things out (target networks, counters)."""
+    if type(value).__module__ != "__main__" or isinstance(value, type | torch.nn.Module | torch.optim.Optimizer):
+        return False
+    held = vars(value).values() if hasattr(value, "__dict__") else ()
+    return any(isinstance(one, torch.nn.Module | torch.optim.Optimizer) for one in held)
+
+
 def _keeps_its_state(value: Any) -> bool:
     """Schedules and gradient scalers."""
-    return not isinstance(value, type) and all(
+    return not isinstance(value, type | ModuleType) and all(
         callable(getattr(value, name, None)) for name in ("state_dict", "load_state_dict")
     )
 
@@ -198,7 +249,9 @@ def _is_object(value: Any) -> bool:
     """An object of the script's own that holds arrays or numbers: a buffer, running statistics, a generator's owner."""
     if not hasattr(value, "__dict__") or _is_fixed(value) or worlds.is_world(value):
         return False
-    if isinstance(value, torch.nn.Module | torch.Tensor | np.ndarray | np.random.Generator) or _keeps_its_state(value):
+    if isinstance(value, torch.nn.Module | torch.Tensor | np.ndarray | np.random.Generator):
+        return False
+    if _keeps_its_state(value) and not is_trainer(value):
         return False
     return any(isinstance(one, np.ndarray | torch.Tensor | int | float) for one in vars(value).values())
 
@@ -214,11 +267,12 @@ def _rows_in_use(value: Any) -> dict[str, Any]:
     return {name: one[: position + 1] if len(one.shape) and len(one) == length else one for name, one in arrays.items()}
 
 
-def _capture_object(value: Any, name: str, tensors: Tensors) -> dict[str, Any]:
-    arrays = _rows_in_use(value)
+def _capture_object(value: Any, name: str, tensors: Tensors, leave: set[str]) -> dict[str, Any]:
+    """``leave``: attributes that are kept elsewhere, or need not be."""
+    arrays = {attribute: one for attribute, one in _rows_in_use(value).items() if attribute not in leave}
     plain = {}
     for attribute, one in vars(value).items():
-        if attribute not in arrays and not _is_fixed(one):
+        if attribute not in arrays and attribute not in leave and not _is_fixed(one):
             try:
                 plain[attribute] = encode(one, f"{name}.{attribute}", tensors)
             except NotPlainError:

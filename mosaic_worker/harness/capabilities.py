@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from mosaic_worker.harness.source import ScriptSource
@@ -20,13 +21,14 @@ class Capability:
 Capabilities = dict[str, Capability]
 
 
-def of_source(source: ScriptSource) -> Capabilities:
-    """metrics, pause, stop, checkpoint, warm_start and resume, in this order."""
+def of_source(source: ScriptSource, doors: Container[str] = ()) -> Capabilities:
+    """metrics, pause, stop, checkpoint, warm_start and resume, in this order. ``doors``: the libraries that a door
+    stands for."""
     if source.speaks:
         own = Capability(True, "the script speaks to its supervisor itself")
         return dict.fromkeys(("metrics", "pause", "stop", "checkpoint", "warm_start", "resume"), own)
     return {
-        "metrics": _metrics(source),
+        "metrics": _metrics(source, doors),
         "pause": Capability(True, f"between two {'turns of its loop' if source.loop else 'Python instructions'}"),
         "stop": Capability(True, "with a last checkpoint" if _trains_with_torch(source) else "without a checkpoint"),
         "checkpoint": _checkpoint(source),
@@ -39,8 +41,15 @@ def as_json(found: Capabilities) -> dict[str, dict[str, object]]:
     return {name: {"offered": one.offered, "why": one.why} for name, one in found.items()}
 
 
-def _metrics(source: ScriptSource) -> Capability:
-    writer = next((name for name in _WRITERS if name in source.imports), None)
+def writer_of(source: ScriptSource) -> str | None:
+    """The library whose TensorBoard writer it imports."""
+    return next((name for name in _WRITERS if name in source.imports), None)
+
+
+def _metrics(source: ScriptSource, doors: Container[str]) -> Capability:
+    if "wandb" in doors and "wandb" in source.imports:
+        return Capability(True, "every row it gives to wandb.log is heard, and no account is needed")
+    writer = writer_of(source)
     if writer is None:
         return Capability(False, "it imports no TensorBoard writer, so there is nothing to listen to")
     return Capability(True, f"every scalar it gives to {writer} is heard")
@@ -63,8 +72,8 @@ def _resume(source: ScriptSource) -> Capability:
     found = _checkpoint(source)
     if not found.offered or source.loop is None:
         return found
-    if source.loop.function:
-        return Capability(False, f"its loop is in {source.loop.function}(), whose variables cannot be put back")
+    if not source.loop.once:
+        return Capability(False, f"its loop is in {source.loop.function}(), which may be called more than once")
     return Capability(True, "its loop goes on where it was; the log names what could not be kept")
 
 

@@ -14,16 +14,17 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, MutableMapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sized
+from dataclasses import dataclass, field
 from itertools import islice
 from types import FrameType
 from typing import Any
 
-from mosaic_protocol.headline import SPS_TAG
+from mosaic_protocol.headline import LENGTH_TAG, RETURN_TAG, SPS_TAG
 from mosaic_worker.errors import UsageError
-from mosaic_worker.harness.belongings import Belongings
+from mosaic_worker.harness.belongings import Belongings, Marks, marks_of
 from mosaic_worker.harness.carried import LoopNames
+from mosaic_worker.harness.namespaces import Namespace, variables_of
 from mosaic_worker.harness.source import ScriptSource
 from mosaic_worker.training.session import TrainingSession
 
@@ -34,6 +35,10 @@ _PATIENCE_SECONDS = 1.0
 """How long a script that is to stop may take to finish the turn it is in."""
 _LONG_TURN_SECONDS = 0.005
 """Turns that take longer have their counters noted, should they be cut short."""
+_SPEED_SECONDS = 1.0
+"""How often the speed is recorded of a script that gives rows and does not tell it itself."""
+_COUNTERS = ("global_step", "total_updates")
+"""What scripts call the number of steps or updates so far, where they count them beside their loop."""
 USAGE_STATUS = 2
 
 
@@ -47,6 +52,12 @@ class Settings:
     checkpoint_keep: int = 3
     resume: str | None = None
     warm_start: str | None = None
+    total: int | None = None
+    """Steps that it is going to make, where the script does not say that by a name of everybody's."""
+    per_turn: int | None = None
+    """Steps that one turn of its loop makes; None when nobody knows."""
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    """What checkpoints say beside the script's own arguments."""
 
 
 class Ending(SystemExit):
@@ -77,6 +88,10 @@ class Conductor:
         self._stop_by: float | None = None
         self._told: set[str] = set()
         self._resumed_at = -1
+        self._made: Marks = {}
+        self._returns: list[float] = []
+        self._lengths: list[int] = []
+        self._speed_told = 0.0
 
     # ---- what the script calls without knowing it ------------------------------------------------------------------
 
@@ -88,7 +103,7 @@ class Conductor:
             self._top(item if self._counts else None)
             yield item
             self._turn += 1
-        self._finish_loop(len(items) if isinstance(items, range) and self._counts else None)
+        self._finish_loop(self._made_in_all(items))
 
     def enter(self) -> bool:
         """Ahead of the condition of a ``while`` loop; always true."""
@@ -128,6 +143,64 @@ class Conductor:
             self._fail(f"{tag} became {number} at step {at:,}")
         self._busy = False
 
+    def row(self, values: Mapping[str, Any], step: int | None) -> None:
+        """Values were given to a library that a door stands for; see :mod:`mosaic_worker.harness.row_tap`."""
+        found = {tag: number for tag, value in values.items() if (number := _number(value)) is not None}
+        at = self._counted_step() if step is None else int(step)
+        self._busy = True
+        self._step = max(self._step, at)
+        for tag, number in found.items():
+            if not math.isfinite(number) and tag.endswith("loss"):
+                self._fail(f"{tag} became {number} at step {at:,}")
+        returns = self._add_episodes(found)
+        self._add_speed(found)
+        self._session.scalars(at, found, returns)
+        self._busy = False
+        if self._session.is_asked:
+            self._attend_within_a_turn()
+
+    def episode(self, total: float, length: int) -> None:
+        """An episode ended in an environment that a door made; the next row tells it."""
+        self._returns.append(total)
+        self._lengths.append(length)
+
+    def _add_episodes(self, found: dict[str, float]) -> list[float] | None:
+        returns, lengths = self._returns, self._lengths
+        if not returns:
+            return None
+        self._returns, self._lengths = [], []
+        found.setdefault(RETURN_TAG, sum(returns) / len(returns))
+        found.setdefault(LENGTH_TAG, sum(lengths) / len(lengths))
+        return returns
+
+    def _add_speed(self, found: dict[str, float]) -> None:
+        now = time.monotonic()
+        if now - self._speed_told > _SPEED_SECONDS and self._frame is not None:
+            self._speed_told = now
+            found.setdefault(SPS_TAG, self._session.steps_per_second(self._step))
+
+    def _counted_step(self) -> int:
+        """How far the script is, where it does not say it with a row: by a counter of its own, or by its loop."""
+        if self._frame is not None:
+            seen = self._frame.f_locals
+            for name in _COUNTERS:
+                if isinstance(counted := seen.get(name), int | float):
+                    return int(counted)
+        if self._settings.per_turn is None or self._frame is None:
+            return self._step
+        return (self._turn + 1) * self._settings.per_turn  # a row of a turn stands for all of it
+
+    def _attend_within_a_turn(self) -> None:
+        """At a row a script is between two updates. Where a turn makes many it is held and ended here."""
+        if self._frame is None or (self._settings.per_turn or 1) == 1:
+            return
+        self._busy = True
+        self._session.safe_point(self._step)
+        if self._session.stop_requested:
+            self._save(required=True, counters=self._counters)
+            raise Ending(0)
+        self._busy = False
+
     # ---- what the process calls ------------------------------------------------------------------------------------
 
     def start(self, variables: MutableMapping[str, Any]) -> None:
@@ -163,20 +236,22 @@ class Conductor:
     # ---- the loop --------------------------------------------------------------------------------------------------
 
     @property
-    def _variables(self) -> MutableMapping[str, Any]:
-        """What the loop sees. Of a function these are copies: enough to look at, useless to write to."""
-        if self._frame is None or self._frame.f_locals is self._globals:
-            return self._globals
-        return {**self._globals, **self._frame.f_locals}
+    def _variables(self) -> Namespace:
+        """What the loop sees."""
+        return self._globals if self._frame is None else variables_of(self._frame, self._globals)
 
     def _enter(self, frame: FrameType) -> None:
         self._busy = True
+        first = self._frame is None
         self._frame = frame
-        arguments = _arguments(self._variables)
-        self._session.note_arguments(arguments)
-        self._restore()
-        total = arguments.get("total_timesteps")
-        self._begin(total if isinstance(total, int) else None)
+        if first:  # a function with the loop in it may be called again: what it finds then is its own
+            variables = self._variables
+            arguments = {**_arguments(variables), **self._settings.origin}
+            self._session.note_arguments(arguments)
+            self._made = marks_of(variables, self._names)
+            self._restore()
+            total = arguments.get("total_timesteps", self._settings.total)
+            self._begin(total if isinstance(total, int) else None)
         self._turn_began = time.perf_counter()
         self._busy = False
 
@@ -209,10 +284,10 @@ class Conductor:
         self._busy = True
         if count is not None:
             self._step = count
-        else:
-            counted = self._globals.get("global_step")
-            if type(counted) is int:
-                self._step = counted
+        elif type(counted := self._globals.get("global_step")) is int:
+            self._step = counted
+        elif self._settings.per_turn is not None:
+            self._step = max(self._step, self._turn * self._settings.per_turn)
         if self._row:
             self._flush()
         self._session.safe_point(self._step)
@@ -228,12 +303,18 @@ class Conductor:
         self._turn_began = now
         self._busy = False
 
+    def _made_in_all(self, items: Iterable[Any]) -> int | None:
+        """How many steps a loop that counts them has made at its end."""
+        return len(items) if self._counts and isinstance(items, Sized) else None
+
     def _finish_loop(self, count: int | None) -> None:
         self._busy = True
         if count is not None:
             self._step = count
         elif type(counted := self._globals.get("global_step")) is int:
             self._step = counted
+        elif self._settings.per_turn is not None:  # scripts that number their rows from 0 have made one more
+            self._step = max(self._step, self._turn * self._settings.per_turn)
         self._flush()
         self._save(required=True)
         self._busy = False
@@ -246,7 +327,7 @@ class Conductor:
     # ---- checkpoints -----------------------------------------------------------------------------------------------
 
     def _belongings(self) -> Belongings:
-        found = Belongings(self._variables, self._names)
+        found = Belongings(self._variables, self._names, self._made)
         found.turn = self._turn
         return found
 
@@ -315,15 +396,27 @@ def _is_loss(tag: str) -> bool:
 def _arguments(variables: MutableMapping[str, Any]) -> dict[str, Any]:
     """The script's parsed command line, as far as it is plain."""
     given = variables.get("args")
+    if given is None and dataclasses.is_dataclass(variables.get("config")):
+        given = variables["config"]
     if dataclasses.is_dataclass(given) and not isinstance(given, type):
         found = {one.name: getattr(given, one.name) for one in dataclasses.fields(given)}
     else:
         found = dict(vars(given)) if hasattr(given, "__dict__") else {}
     plain = {name: value for name, value in found.items() if isinstance(value, str | int | float | bool | None)}
-    for other in ("env", "env_name", "gym_id"):
+    for other in ("env", "env_name", "gym_id", "dataset_name"):
         if "env_id" not in plain and isinstance(plain.get(other), str):
             plain["env_id"] = plain[other]
     return {name: value for name, value in plain.items() if not isinstance(value, float) or math.isfinite(value)}
+
+
+def _number(value: Any) -> float | None:
+    """A number, also one in an array of one; None for anything else."""
+    if isinstance(value, float | int):  # first, because nearly all are
+        return float(value)
+    try:
+        return float(value.item())
+    except (AttributeError, TypeError, ValueError, RuntimeError):  # text, pictures, arrays of several
+        return None
 
 
 def _say(sentence: str) -> None:

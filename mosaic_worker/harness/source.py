@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -12,8 +12,10 @@ from mosaic_worker.scripts.content import script_bytes
 from mosaic_worker.supervision.control import CONTROL_FD_VARIABLE
 
 LoopNode = ast.For | ast.While
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _ACTION_SPACES = {"Discrete": "discrete", "Box": "continuous", "MultiDiscrete": "multi_discrete"}
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _BLOCKS = ("body", "orelse", "finalbody")
 
 
@@ -25,7 +27,9 @@ class TrainingLoop:
     before: tuple[ast.stmt, ...]
     """The statements ahead of it in the same block."""
     function: str
-    """The function it is in, "" for the module itself, whose variables can be put back."""
+    """The function it is in, "" for the module itself."""
+    once: bool = True
+    """Whether it is entered once for certain: it is the module's, or its function is called in one place of it."""
 
     @property
     def variable(self) -> str:
@@ -93,18 +97,42 @@ def _action_spaces(tree: ast.Module) -> tuple[str, ...]:
 
 def find_loop(tree: ast.Module) -> TrainingLoop | None:
     """The loop that trains: rather one that computes gradients than one that only steps, rather one of the module than
-    one in a function, and of several the last, since those before it prepare."""
-    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)}
-    found = [*_outermost(tree.body, "")]
-    for name, function in functions.items():
-        found += _outermost(function.body, name)
+    one in a function, rather there than in a method, and of several the last, since those before it prepare."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)]
+    methods = {id(node) for one in ast.walk(tree) if isinstance(one, ast.ClassDef) for node in one.body}
+    found = [(0, loop) for loop in _outermost(tree.body, "")]
+    for function in functions:
+        rank = 2 if id(function) in methods else 1
+        once = rank == 1 and _is_called_once(function.name, tree)
+        found += [(rank, replace(loop, once=once)) for loop in _outermost(function.body, function.name)]
     for method in ("backward", "step"):
-        calling = _functions_that_call(method, functions)
-        wanted = [loop for loop in found if _calls(loop.node, method, calling)]
-        for here in (True, False):
-            if chosen := [loop for loop in wanted if (loop.function == "") is here]:
+        calling = _that_call(method, functions, methods)
+        wanted = [(rank, loop) for rank, loop in found if _calls(loop.node, method, calling)]
+        for wished in range(3):
+            if chosen := [loop for rank, loop in wanted if rank == wished]:
                 return chosen[-1]
     return None
+
+
+def _is_called_once(name: str, tree: ast.Module) -> bool:
+    """By the module itself, outside any loop and function."""
+    once = sum(_named_calls(statement, name) for statement in _at_the_top(tree.body))
+    return once == 1 == _named_calls(tree, name)
+
+
+def _at_the_top(block: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements that a module executes once at most, those in its conditions included."""
+    for statement in block:
+        if isinstance(statement, ast.If | ast.Try | ast.With):
+            for inner in inner_blocks(statement):
+                yield from _at_the_top(inner)
+        elif not isinstance(statement, (*_FUNCTIONS, ast.ClassDef, *_LOOPS)):
+            yield statement
+
+
+def _named_calls(node: ast.AST, name: str) -> int:
+    calls = (part.func for part in ast.walk(node) if isinstance(part, ast.Call))
+    return sum(isinstance(called, ast.Name) and called.id == name for called in calls)
 
 
 def _outermost(block: list[ast.stmt], function: str) -> Iterator[TrainingLoop]:
@@ -128,20 +156,30 @@ def inner_blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
         yield case.body
 
 
-def _functions_that_call(method: str, functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef]) -> set[str]:
-    """The functions of the script that call a method of this name, themselves or through one another."""
-    calling: set[str] = set()
-    while more := {name for name, node in functions.items() if name not in calling and _calls(node, method, calling)}:
-        calling |= more
+@dataclass
+class _Calling:
+    """The names of functions, and those of methods, that call a certain method themselves or through one another."""
+
+    functions: set[str]
+    methods: set[str]
+
+
+def _that_call(method: str, functions: Iterable[_Function], methods: Container[int]) -> _Calling:
+    calling = _Calling(set(), set())
+    waiting = list(functions)
+    while more := [node for node in waiting if _calls(node, method, calling)]:
+        for node in more:
+            (calling.methods if id(node) in methods else calling.functions).add(node.name)
+        waiting = [node for node in waiting if not any(node is one for one in more)]
     return calling
 
 
-def _calls(node: ast.AST, method: str, functions: Iterable[str]) -> bool:
+def _calls(node: ast.AST, method: str, calling: _Calling) -> bool:
     for call in ast.walk(node):
         if isinstance(call, ast.Call):
             called = call.func
-            if isinstance(called, ast.Attribute) and called.attr == method:
+            if isinstance(called, ast.Attribute) and (called.attr == method or called.attr in calling.methods):
                 return True
-            if isinstance(called, ast.Name) and called.id in functions:
+            if isinstance(called, ast.Name) and called.id in calling.functions:
                 return True
     return False

@@ -9,7 +9,9 @@ from collections.abc import Container, Iterable
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+from mosaic_worker.harness.after_import import AfterImport
 from mosaic_worker.harness.source import ScriptSource
 
 BESIDE = "beside"
@@ -17,13 +19,15 @@ BESIDE = "beside"
 _TRUE, _FALSE = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", "off", "0")
 
 
-def prepare(source: ScriptSource, search: Iterable[str], arguments: Iterable[str]) -> None:
-    """Set up this process for one script; `search` are further folders for its imports."""
+def prepare(source: ScriptSource, search: Iterable[str], arguments: Iterable[str], doors: str | None = None) -> None:
+    """Set up this process for one script; `search` are further folders for its imports, `doors` is one ahead of all."""
     beside = Path(sys.prefix) / BESIDE
     ahead = [str(folder) for folder in sorted(beside.glob("*")) if folder.name in source.imports]
-    sys.path[:0] = [str(source.path.parent), *ahead, *search]
+    sys.path[:0] = [*filter(None, [doors]), str(source.path.parent), *ahead, *search]
     if "distutils" in source.imports and importlib.util.find_spec("distutils") is None:
         _provide_distutils()
+    if "jax" in source.imports:
+        sys.meta_path.insert(0, AfterImport({"jax": _provide_tree_map}))
     if any(_is_atari(word) for word in (source.path.stem, *arguments)):
         register_atari(source.imports)
 
@@ -38,6 +42,11 @@ def register_atari(libraries: Container[str]) -> None:
 
 def _is_atari(word: str) -> bool:
     return "atari" in word.lower() or word.startswith("ALE/") or "NoFrameskip" in word
+
+
+def _provide_tree_map(jax: Any) -> None:
+    """JAX moved it; scripts of some years ago call it where it was."""
+    jax.tree_map = jax.tree.map
 
 
 def _provide_distutils() -> None:

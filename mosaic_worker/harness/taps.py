@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Callable
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from mosaic_protocol.full_disk import is_disk_full
+from mosaic_worker.harness.after_import import AfterImport
 
 Listener = Callable[[str, Any, Any], None]
 """Called with tag, value and step, the last of which may be None."""
@@ -30,28 +29,7 @@ def tap_writers(listener: Listener, directory: Path | None, with_space: Maker) -
             _tap(sys.modules[name], listener, redirect)
         else:
             waiting[name] = lambda module: _tap(module, listener, redirect)
-    sys.meta_path.insert(0, _AfterImport(waiting))
-
-
-class _AfterImport:
-    """An import finder that finds nothing itself, and has something done to a module right after its import."""
-
-    def __init__(self, actions: dict[str, Callable[[ModuleType], None]]) -> None:
-        self._actions = actions
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        action = self._actions.pop(name, None)  # popped: the search below comes here again
-        spec = importlib.util.find_spec(name) if action is not None else None
-        if action is None or spec is None or spec.loader is None:
-            return None
-        execute = spec.loader.exec_module
-
-        def execute_and_act(module: ModuleType) -> None:
-            execute(module)
-            action(module)
-
-        spec.loader.exec_module = execute_and_act  # type: ignore[method-assign]
-        return spec
+    sys.meta_path.insert(0, AfterImport(waiting))
 
 
 class _Redirect:

@@ -1,4 +1,4 @@
-"""Two critics in one network, as TD3 and SAC use them."""
+"""Two or more critics in one network, as TD3, SAC and their kin use them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from torch import Tensor, nn
 
 
 class TwinCritics(nn.Module):
-    """Two independent Q-networks with two hidden layers of rectified units; parameters have a leading dimension of 2.
+    """Independent Q-networks with two hidden layers of rectified units; parameters have a leading dimension of 2, or of
+    as many as there are.
 
     Takes (observation, action) rows side by side and gives values shaped (2, rows): the numbers of :meth:`textbook`,
-    in one pass instead of two.
+    in one pass instead of two. With several outputs, one for each discrete action, values have a third dimension.
     """
 
-    def __init__(self, inputs: int, hidden: int = 256) -> None:
+    def __init__(self, inputs: int, hidden: int = 256, count: int = 2, outputs: int = 1) -> None:
         super().__init__()
-        self.weight_1, self.bias_1 = twin_layer(inputs, hidden)
-        self.weight_2, self.bias_2 = twin_layer(hidden, hidden)
-        self.weight_3, self.bias_3 = twin_layer(hidden, 1)
+        self.count = count
+        self.weight_1, self.bias_1 = twin_layer(inputs, hidden, count)
+        self.weight_2, self.bias_2 = twin_layer(hidden, hidden, count)
+        self.weight_3, self.bias_3 = twin_layer(hidden, outputs, count)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        hidden = torch.baddbmm(self.bias_1, inputs.expand(2, -1, -1), self.weight_1).relu_()
+        hidden = torch.baddbmm(self.bias_1, inputs.expand(self.count, -1, -1), self.weight_1).relu_()
         hidden = torch.baddbmm(self.bias_2, hidden, self.weight_2).relu_()
         return torch.baddbmm(self.bias_3, hidden, self.weight_3).squeeze(2)
 
@@ -49,9 +51,9 @@ class TwinCritics(nn.Module):
         return critic(0), critic(1)
 
 
-def twin_layer(inputs: int, outputs: int) -> tuple[nn.Parameter, nn.Parameter]:
-    """Weight and bias of a layer for both critics, drawn as `nn.Linear` draws them."""
+def twin_layer(inputs: int, outputs: int, count: int = 2) -> tuple[nn.Parameter, nn.Parameter]:
+    """Weight and bias of a layer for all critics, drawn as `nn.Linear` draws them."""
     bound = 1 / math.sqrt(inputs)
-    shapes = (2, inputs, outputs), (2, 1, outputs)
+    shapes = (count, inputs, outputs), (count, 1, outputs)
     weight, bias = (nn.Parameter(torch.empty(shape).uniform_(-bound, bound)) for shape in shapes)
     return weight, bias

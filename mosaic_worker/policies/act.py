@@ -28,6 +28,7 @@ from mosaic_protocol.policy_messages import (
 )
 from mosaic_worker.errors import UsageError
 from mosaic_worker.policies.answers import refuse, worker_package
+from mosaic_worker.policies.policy import begin_episode
 from mosaic_worker.supervision.launcher import die_with_parent
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class PolicyServer:
             if question.seed < 0:
                 raise BadQuestionError(f"seed must be 0 or more, got {question.seed}")
             self.random = np.random.default_rng(question.seed)
+            begin_episode(self.loaded.policy)
         return self.loaded.policy.act(observations, deterministic=question.deterministic, random=self.random)
 
     def _opinion(self, observations: NDArray[Any]) -> dict[str, RawArray]:

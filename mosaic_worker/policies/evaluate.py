@@ -8,10 +8,12 @@ result of the episodes that were finished; SIGINT is left to the process that st
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -22,7 +24,13 @@ from mosaic_worker.supervision.launcher import die_with_parent
 if TYPE_CHECKING:
     from mosaic_worker.policies.acting import LoadedPolicy
 
-MODES = {"deterministic": ("deterministic",), "sampled": ("sampled",), "both": ("deterministic", "sampled")}
+MODES = {
+    "deterministic": ("deterministic",),
+    "sampled": ("sampled",),
+    "both": ("deterministic", "sampled"),
+    "random": ("random",),
+}
+"""``random`` asks no policy: actions are drawn from the space, in the environment that the policy knows."""
 _MOST_USUAL_JOBS = 4
 
 
@@ -59,9 +67,18 @@ def _parser(worker: Path) -> argparse.ArgumentParser:
     parser.add_argument("--mode", choices=MODES, default="both")
     parser.add_argument("--env-id", help="another environment with the same spaces")
     parser.add_argument("--jobs", type=int, help="processes that play side by side")
+    parser.add_argument("--steps", type=int, help="end with the episode that reaches so many, however few they are")
     parser.add_argument("--record", type=Path, help="directory for every step, and clips of some episodes")
+    parser.add_argument("--no-clips", action="store_true", help="record steps alone")
+    parser.add_argument("--actor", default="policy", help="who is said to have acted in recorded steps")
+    parser.add_argument("--seeds", type=whole_numbers, help="seeds of the environments, an episode for each: 3,4,7")
+    parser.add_argument("--rules", type=json.loads, help="JSON: refuse an environment that is not this one")
     parser.add_argument("--parent", type=int, help="end with this process")
     return parser
+
+
+def whole_numbers(text: str) -> list[int]:
+    return [int(word) for word in text.split(",")]
 
 
 class Evaluation:
@@ -69,6 +86,8 @@ class Evaluation:
 
     def __init__(self, loaded: LoadedPolicy, options: argparse.Namespace, answers: TextIO, worker: Path) -> None:
         self.loaded, self.options, self.answers, self.worker = loaded, options, answers, worker
+        if options.seeds is not None:
+            options.episodes = len(options.seeds)
         usual = min(len(os.sched_getaffinity(0)), _MOST_USUAL_JOBS)
         self.jobs: int = min(options.jobs or usual, max(1, options.episodes // 2))
         self.stopped = False
@@ -125,10 +144,15 @@ class Evaluation:
         from mosaic_worker.policies.evaluation import Episode, summary
         from mosaic_worker.policies.evaluation_team import Steps, Task, play
 
-        about = (self.loaded, self.options.env_id, self.options.seed, mode == "deterministic")
+        about = (self.loaded, self.options.env_id, self.options.seed, mode == "deterministic", mode == "random")
         record = self.options.record
-        task = Task(*about, record / mode, self._recording(mode)) if record else Task(*about)
+        task = Task(*about, seeds=self.options.seeds, rules=self.options.rules)
+        if record:
+            clips = not self.options.no_clips
+            recording = {"record": record / mode, "about": self._recording(mode)}
+            task = replace(task, **recording, actor=self.options.actor, clips=clips)
         episodes: list[Episode] = []
+        steps = 0
         for event in play(task, self.options.episodes, self.jobs, lambda: self.stopped):
             if isinstance(event, Steps):
                 tell(self.answers, at="progress", mode=mode, steps=event.count)
@@ -136,6 +160,9 @@ class Evaluation:
                 episodes.append(event)
                 told = {"number": event.number, "return": event.total, "length": event.length}
                 tell(self.answers, at="episode", mode=mode, **_plain(told))
+                steps += event.length
+                if self.options.steps is not None and steps >= self.options.steps:
+                    break
         self.results[mode] = summary(episodes)
 
     def _on_terminate(self, *_: object) -> None:

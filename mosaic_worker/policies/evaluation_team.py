@@ -12,7 +12,7 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
@@ -24,11 +24,12 @@ import gymnasium as gym
 
 from mosaic_worker.errors import UsageError
 from mosaic_worker.policies.acting import LoadedPolicy
-from mosaic_worker.policies.evaluation import Episode, Player
+from mosaic_worker.policies.evaluation import Episode, Player, RandomPolicy
+from mosaic_worker.policies.rules import require_rules, rules_of
 from mosaic_worker.supervision.launcher import die_with_parent
 
 if TYPE_CHECKING:
-    from mosaic_worker.recording.step_recorder import StepLane
+    from mosaic_worker.recording.step_lane import StepLane
 
 _PROGRESS_SECONDS = 0.5
 _ASK_AGAIN_SECONDS = 0.2
@@ -53,45 +54,75 @@ class Task:
     env_id: str | None
     seed: int
     deterministic: bool
+    random: bool = False
+    """Actions are drawn from the space, and the policy is not asked."""
     record: Path | None = None
     """Where to put every step, and clips of some episodes. Steps have one writer, so one process plays them all."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """What the recording says of itself."""
+    actor: str = "policy"
+    clips: bool = True
+    seeds: Sequence[int] | None = None
+    """Of the environments, one for each episode; without them they are made from ``seed``."""
+    rules: Mapping[str, Any] | None = None
+    """What the environment has to be; another one is refused."""
 
     def play(self, numbers: range, stop: Callable[[], bool]) -> Iterator[Episode | Steps]:
         """Play in this process. Raises UsageError when the environment cannot be made or does not fit."""
-        with self._env() as env, self._lane(stop) as lane:
-            player = Player(self.loaded.policy, env, self.seed, deterministic=self.deterministic, lane=lane)
-            told_at = time.monotonic()
-            for event in player.play(numbers, stop):
-                if event is not None:
-                    yield event
-                elif time.monotonic() - told_at > _PROGRESS_SECONDS:
-                    told_at = time.monotonic()
-                    yield Steps(player.steps)
+        with self._env() as env:
+            if self.rules is not None:
+                require_rules(env, self.rules)
+            with self._lane(env, stop) as lane:
+                yield from self._played(env, lane, numbers, stop)
+
+    def _played(
+        self, env: gym.Env[Any, Any], lane: StepLane | None, numbers: range, stop: Callable[[], bool]
+    ) -> Iterator[Episode | Steps]:
+        policy = RandomPolicy(env.action_space) if self.random else self.loaded.policy
+        player = Player(policy, env, self.seed, deterministic=self.deterministic, lane=lane, seeds=self.seeds)
+        yield from told(player, numbers, stop)
 
     @contextmanager
-    def _lane(self, stop: Callable[[], bool]) -> Iterator[StepLane | None]:
+    def _lane(self, env: gym.Env[Any, Any], stop: Callable[[], bool]) -> Iterator[StepLane | None]:
         if self.record is None:
             yield None
             return
-        from mosaic_protocol.steps.recordings import Recording
-        from mosaic_worker.recording.step_recorder import StepRecorder
-
-        recorder = StepRecorder(Recording.new(self.record, self.about).folder, give_up=stop)
-        try:
-            yield recorder.lane(actor="policy")
-        finally:
-            recorder.close()
+        about = self.about if self.rules is None else {**self.about, "rules": rules_of(env)}
+        with recorded(self.record, about, self.actor, stop) as lane:
+            yield lane
 
     def _env(self) -> gym.Env[Any, Any]:
-        if self.record is None:
+        if self.record is None or not self.clips:
             return self.loaded.make_env(self.env_id)
         from mosaic_worker.recording.video import attach, clips
 
         env = clips(self.loaded.make_env(self.env_id, render_mode="rgb_array"))
         attach([env], self.record, lambda: self.loaded.manifest.step)
         return env
+
+
+@contextmanager
+def recorded(folder: Path, about: Mapping[str, Any], actor: str, stop: Callable[[], bool]) -> Iterator[StepLane]:
+    """A recording in a folder of its own, for one agent."""
+    from mosaic_protocol.steps.recordings import Recording
+    from mosaic_worker.recording.step_recorder import StepRecorder
+
+    recorder = StepRecorder(Recording.new(folder, about).folder, give_up=stop)
+    try:
+        yield recorder.lane(actor=actor)
+    finally:
+        recorder.close()
+
+
+def told(player: Player, numbers: range, stop: Callable[[], bool]) -> Iterator[Episode | Steps]:
+    """The episodes of these numbers, and the steps now and then."""
+    told_at = time.monotonic()
+    for event in player.play(numbers, stop):
+        if event is not None:
+            yield event
+        elif time.monotonic() - told_at > _PROGRESS_SECONDS:
+            told_at = time.monotonic()
+            yield Steps(player.steps)
 
 
 def play(task: Task, episodes: int, jobs: int, stop: Callable[[], bool]) -> Iterator[Episode | Steps]:

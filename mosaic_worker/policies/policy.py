@@ -43,6 +43,32 @@ class Appraiser(Protocol):
         counted ``probabilities`` or ``action_values`` (batch, actions); and what else it has to say."""
 
 
+class Remembering(Protocol):
+    """What a policy offers besides that acts by what happened before in its episode, asked about one observation at a
+    time. A process that answers questions begins an episode with each question that has a seed, and has no rewards."""
+
+    def begin_episode(self) -> None:
+        """Forget: the next observation is the first of an episode."""
+
+    def rewarded(self, reward: float) -> None:
+        """What the last action brought."""
+
+
+class Spending(Protocol):
+    """What a policy offers besides whose actions cost more than time."""
+
+    def spent(self) -> Mapping[str, float]:
+        """Since the episode began: ``tokens``, ``calls`` and ``money`` (in US dollars), as far as it knows them. Asked
+        once, at the end of an episode of a contest. It may also correct ``seconds`` and ``cpu_seconds``: answers that
+        came from a cache took what they took when they were made."""
+
+
+def begin_episode(policy: Policy) -> None:
+    """Tell a policy that remembers (:class:`Remembering`) that one begins."""
+    if (begin := getattr(policy, "begin_episode", None)) is not None:
+        begin()
+
+
 def fill(module: torch.nn.Module, name: str, checkpoint: Checkpoint) -> None:
     """Give a network the parameters and buffers that a checkpoint keeps under `name`. Raises CheckpointError."""
     learned = parameters_of(name, module)

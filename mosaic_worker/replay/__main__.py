@@ -2,7 +2,8 @@
 
 Works in the environment of the worker that recorded. Answers with JSON lines: ``{"at": "ready", …}``, ``{"at":
 "progress", …}`` now and then, and last ``{"at": "result", …}``. With ``--describe`` it only tells the spaces of the
-recording's environment. With ``--serve`` it stays open for a screen, as :mod:`mosaic_protocol.replay_messages` says,
+recording's environment. With ``--every`` it checks all episodes that ended, ``{"at": "checked", …}`` for each. With
+``--serve`` it stays open for a screen, as :mod:`mosaic_protocol.replay_messages` says,
 and with ``--clip FILE`` as well it shows a film instead of a recording. Ends with the process that started it.
 """
 
@@ -56,6 +57,8 @@ def main(worker: Path | None = None) -> int:
             return _serve(recording, worker, options, answers)
         if options.describe:
             return _describe(recording, worker, answers)
+        if options.every:
+            return _check_every(recording, worker, options, answers)
         return _Session(recording, worker, options, answers).run()
     except (UsageError, RecordingError, ChunkError, RecordError) as error:
         return refuse(worker, error)
@@ -76,6 +79,8 @@ def _parser(worker: Path) -> argparse.ArgumentParser:
     parser.add_argument("--episode", type=int, default=0)
     parser.add_argument("--step", type=int, help="go no further than this step, and show it")
     parser.add_argument("--export", type=Path, help="film it: a file that ends in .mp4 or .gif")
+    parser.add_argument("--every", action="store_true", help="check every episode that ended, one after the other")
+    parser.add_argument("--but", default="", help="with --every: numbers of episodes to leave out: 3,4,7")
     parser.add_argument("--describe", action="store_true", help="tell the spaces of the environment and nothing else")
     parser.add_argument("--serve", action="store_true", help="answer what is asked on stdin, until it ends")
     parser.add_argument("--films", type=Path, help="folder of films of the episodes, where it is not the recording's")
@@ -119,6 +124,40 @@ def _describe(recording: Recording, worker: Path, answers: TextIO) -> int:
     with closing(make_env(recording.about, worker)) as env:
         tell(answers, at="result", **describe(env))
     return 0
+
+
+def _check_every(recording: Recording, worker: Path, options: argparse.Namespace, answers: TextIO) -> int:
+    """A verdict on each whole episode; one that cannot be simulated has a sentence instead."""
+    from mosaic_protocol.steps.recorded_episodes import read_episodes
+
+    left_out = {int(word) for word in options.but.split(",") if word}
+    count = 0
+    for episode in read_episodes(recording.chunks()):
+        if episode.number in left_out or not episode.is_whole:
+            continue
+        told = {"episode": episode.number, "seed": episode.seed, "steps": len(episode)}
+        tell(answers, at="checked", **told, **_verdict_on(episode, recording, worker))
+        count += 1
+    tell(answers, at="result", episodes=count)
+    return 0
+
+
+def _verdict_on(episode: RecordedEpisode, recording: Recording, worker: Path) -> dict[str, Any]:
+    from mosaic_worker.replay.environments import make_env
+    from mosaic_worker.replay.simulation import Replay
+    from mosaic_worker.replay.verdict import described, whose_fault
+
+    try:
+        with closing(Replay(episode, lambda: make_env(recording.about, worker))) as replay:
+            for _ in replay.run():
+                pass
+            told: dict[str, Any] = {"verified": replay.verified, "sentence": "", "repeats_itself": None}
+            if (found := replay.difference) is not None:
+                fault = whose_fault(replay, found.place, recording, worker)
+                told |= {"sentence": described(found)["sentence"], "repeats_itself": fault["repeats_itself"]}
+            return told
+    except UsageError as error:
+        return {"verified": 0, "sentence": str(error), "repeats_itself": None}
 
 
 class _Session:

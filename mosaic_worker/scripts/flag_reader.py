@@ -1,12 +1,13 @@
-"""Reads the flags of a script from its source: the fields of its ``Args`` dataclass (tyro), or its calls of
-``add_argument`` (argparse). Nothing of the script is executed; what it would have to compute is left open."""
+"""Reads the flags of a script from its source: the fields of its ``Args`` dataclass (tyro), of the dataclass that a
+function wrapped by pyrallis takes, or its calls of ``add_argument`` (argparse). Nothing of the script is executed;
+what it would have to compute is left open."""
 
 from __future__ import annotations
 
 import ast
 import operator
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,19 +34,25 @@ class RawFlag:
     switch: str = "pair"
     choices: tuple[Any, ...] = ()
     required: bool = False
+    yaml: bool = False
+    """Its value is one word, read as YAML."""
 
 
 def read_raw_flags(script: Path | ast.Module) -> list[RawFlag]:
     """In the order of declaration; [] for a script whose flags cannot be read."""
     if isinstance(script, ast.Module):
-        return _of_tree(script, "script")
-    return _of_tree(ast.parse(script.read_text(encoding="utf-8"), filename=str(script)), script.stem)
+        return _of_tree(script, "script", [])
+    text = script.read_text(encoding="utf-8")
+    return _of_tree(ast.parse(text, filename=str(script)), script.stem, text.splitlines())
 
 
-def _of_tree(tree: ast.Module, stem: str) -> list[RawFlag]:
+def _of_tree(tree: ast.Module, stem: str, lines: list[str]) -> list[RawFlag]:
+    """``lines`` of the source, which alone has the comments."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name == "Args":
             return list(_fields(node.body, stem))
+    if wrapped := _wrapped_class(tree):
+        return [*(_from_yaml(flag, at, lines) for flag, at in _placed_fields(wrapped, stem)), CONFIG_FILE]
     try:
         declared = (_argument(call, stem) for call in _declarations(tree))
         return list({flag.name: flag for flag in declared if flag is not None}.values())
@@ -71,6 +78,47 @@ def _sentence(node: ast.stmt | None) -> str:
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
         return " ".join(node.value.value.split())
     return ""
+
+
+# ---- pyrallis --------------------------------------------------------------------------------------------------------
+
+CONFIG_FILE = RawFlag(
+    "config_path",
+    "str | None",
+    None,
+    "A YAML file with flags; those of the command line win.",
+    "--config_path",
+    yaml=True,
+)
+
+
+def _wrapped_class(tree: ast.Module) -> ast.ClassDef | None:
+    """The class that the first argument of a function under ``@pyrallis.wrap()`` is annotated with."""
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.args.args and any(map(_is_wrap, node.decorator_list)):
+            return classes.get(_called(node.args.args[0].annotation))
+    return None
+
+
+def _is_wrap(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) == "pyrallis.wrap"
+
+
+def _placed_fields(node: ast.ClassDef, stem: str) -> Iterator[tuple[RawFlag, int]]:
+    """Each field with the line that it begins in."""
+    lines = [one.lineno for one in node.body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)]
+    yield from zip(_fields(node.body, stem), lines, strict=True)
+
+
+def _from_yaml(flag: RawFlag, line: int, lines: list[str]) -> RawFlag:
+    """Spelt with underscores, switches as a word, and its sentence in the comments above it or behind it."""
+    above: list[str] = []
+    while line - 2 >= 0 and line <= len(lines) and lines[line - 2 - len(above)].strip().startswith("#"):
+        above.insert(0, lines[line - 2 - len(above)].strip().lstrip("# "))
+    behind = lines[line - 1].partition("  # ")[2].strip() if line <= len(lines) else ""
+    said = " ".join([flag.help, *above, behind]).strip()
+    return replace(flag, help=said, spelling=f"--{flag.name}", switch="word", yaml=True)
 
 
 # ---- argparse --------------------------------------------------------------------------------------------------------

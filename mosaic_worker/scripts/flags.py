@@ -5,6 +5,7 @@ They are read from the source without running anything of it, see :mod:`mosaic_w
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ Switch: TypeAlias = Literal["pair", "word", "on", "off"]
 """How a switch is set: ``--x`` or ``--no-x``; ``--x True``; only ``--x`` for on; only ``--x`` for off."""
 
 _PLAIN_TYPES: dict[str, PlainType] = {"int": int, "float": float, "bool": bool, "str": str}
+_PLAIN_TEXT = re.compile(r"[A-Za-z/][\w./+-]*")
+_YAML_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 _ANNOTATION = re.compile(r"(?:typing\.)?Optional\[(\w+)\]|(\w+) \| None|None \| (\w+)|(\w+)")
 
 
@@ -119,7 +122,9 @@ def command_line(values: Mapping[str, Any], flags: Mapping[str, Flag] | None = N
     words: list[str] = []
     for name, value in values.items():
         flag = (flags or {}).get(name) or Flag(name, "", None, "")
-        if isinstance(value, bool):
+        if flag.yaml:
+            words.append(f"{flag.option}={_yaml(flag, value)}")
+        elif isinstance(value, bool):
             words += _switch(flag, value)
         elif isinstance(value, list | tuple):
             words += [flag.option, *map(_word, value)]
@@ -139,6 +144,18 @@ def _switch(flag: Flag, value: bool) -> list[str]:
         case "on" | "off":
             return [flag.option] if value is (flag.switch == "on") else []
     return [flag.option if value else f"--no-{flag.option.removeprefix('--')}"]
+
+
+def _yaml(flag: Flag, value: Any) -> str:
+    """One word that YAML reads as the value: JSON is YAML, and text that would be read as something else is quoted. Of
+    a flag with a type of its own, text is what somebody wrote in YAML already."""
+    if isinstance(value, str) and (flag.plain_type is None or _is_plain_text(value)):
+        return value
+    return json.dumps(list(value) if isinstance(value, tuple) else value)
+
+
+def _is_plain_text(value: str) -> bool:
+    return _PLAIN_TEXT.fullmatch(value) is not None and value.lower() not in _YAML_WORDS
 
 
 def _word(value: Any) -> str:

@@ -118,6 +118,7 @@ def save(
     spaces: Mapping[str, Any] | None = None,
     metrics: Mapping[str, Any] | None = None,
     lineage: Mapping[str, Any] | None = None,
+    offline_dataset: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write one checkpoint and return its path; it replaces an earlier one of the same step.
 
@@ -146,6 +147,7 @@ def save(
             tensor_bytes=tensor_file.stat().st_size,
             metrics=dict(metrics or {}),
             lineage=dict(lineage or {}),
+            offline_dataset=dict(offline_dataset or {}),
         )
         (building / MANIFEST_FILE).write_text(manifest.sealed(), encoding="utf-8")
         _publish(building, final)

@@ -42,7 +42,7 @@ class RunStory:
             case "ready" if isinstance(total := message.get("total"), int):
                 self._emitter.plan(total)
             case "paused":
-                self._emitter.say(events.RUN_PAUSED, step=self.step)
+                self._emitter.say(events.RUN_PAUSED, str(message.get("sentence", "")), step=self.step)
             case "resumed":
                 self._emitter.say(events.RUN_RESUMED, step=self.step)
             case "stopping":

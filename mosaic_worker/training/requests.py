@@ -70,6 +70,16 @@ class Requests:
                 return
             self._obey(word, step)
 
+    def pause(self, step: int, sentence: str) -> bool:
+        """Pause without being asked to, until somebody says ``resume`` or ``stop``; False where nobody could."""
+        if self.link is None:
+            return False
+        if self._paused_at is None and not self.stop_requested:
+            self._paused_at = time.monotonic()
+            self.tell(at="paused", step=step, sentence=sentence)
+        self.attend(step)
+        return True
+
     def announce_stop(self, step: int) -> None:
         if not self._stop_announced:
             self._stop_announced = True

@@ -78,6 +78,7 @@ class TrainingSession:
         self._episodes = EpisodeDigest()
         self._progress = ProgressLine(self._episodes)
         self._lineage: dict[str, Any] = {}
+        self._dataset: dict[str, Any] = {}
         self._checkpoints: CheckpointWriter | None = None
         self._state: TrainingState | None = None
         self._steps: StepRecorder | None = None
@@ -196,6 +197,11 @@ class TrainingSession:
         say of it."""
         self._lineage = dict(origin)
 
+    def note_dataset(self, dataset: Mapping[str, Any]) -> None:
+        """What the run learns from, for its checkpoints to tell: ``name``, ``sha256``. One that is resumed must have
+        learned from the same."""
+        self._dataset = dict(dataset)
+
     def begin(self, total_steps: int | None) -> None:
         """Call right before the first environment step. Blocks until the supervisor says go, or stop.
 
@@ -227,6 +233,12 @@ class TrainingSession:
             self._requests.attend(step)
             if self._watch is not None and self._watch.look(step, self.steps_per_second(step), self._episodes):
                 self._requests.waiting = True  # look again at the next one, as long as somebody watches
+
+    def pause(self, step: int, sentence: str) -> bool:
+        """Pause for a reason of the run's own, which the sentence tells, and block until a person resumes or stops it.
+        False, at once, where nobody could: a run by hand has no daemon."""
+        self._step = step
+        return self._requests.pause(step, sentence)
 
     def note_step(self, step: int) -> None:
         """How far the script is, where it may neither be held nor ended."""
@@ -305,14 +317,16 @@ class TrainingSession:
 
         try:
             found = checkpoints.load(Path(path))
-            self._check_origin(found.manifest)
+            is_lent = not resume and self._is_lent(found.manifest)
+            self._check_origin(found.manifest, is_lent=is_lent)
             if resume:
+                self._check_dataset(found.manifest)
                 self._check_arguments(found.manifest, fixed)
                 state.restore(found.tensors, found.manifest.state)
                 self.go_on_at(found.manifest.step)
                 self._episodes.restore(found.manifest.metrics)
             else:
-                state.warm_start(found.tensors)
+                state.warm_start(_on_true_scales(found) if is_lent else found.tensors)
             self._lineage = _origin("resume" if resume else "warm_start", found)
         except (CheckpointError, ValueError) as error:
             raise UsageError(f"{path} cannot be used: {error}") from error
@@ -322,12 +336,27 @@ class TrainingSession:
         one when it begins a part of its work again."""
         self._step = self._first_step = self._saved_at = step
 
-    def _check_origin(self, manifest: CheckpointManifest) -> None:
+    def _is_lent(self, manifest: CheckpointManifest) -> bool:
+        """Whether networks come from another algorithm: one that learned offline, for one that goes on online."""
+        return bool(manifest.offline_dataset) and not self._dataset and manifest.algo != self._algo
+
+    def _check_origin(self, manifest: CheckpointManifest, *, is_lent: bool) -> None:
         here = {"algorithm": self._algo, "environment": str(self._args.get("env_id", ""))}
         there = {"algorithm": manifest.algo, "environment": manifest.env_id}
         for what, name in here.items():
-            if there[what] != name:
+            if there[what] != name and not (is_lent and what == "algorithm"):
                 raise UsageError(f"its {what} is {there[what]}, this run's is {name}")
+
+    def _check_dataset(self, manifest: CheckpointManifest) -> None:
+        here, there = self._dataset, manifest.offline_dataset
+        if here.get("sha256") != there.get("sha256"):
+            names = (f"the dataset {one['name']!r}" if one else "no dataset" for one in (there, here))
+            learned, given = names
+            same = learned == given
+            raise UsageError(
+                f"it learned from {learned}, this run from {'other data of that name' if same else given}: "
+                "resume with the same data, or warm-start with other"
+            )
 
     def _check_arguments(self, manifest: CheckpointManifest, fixed: Collection[str]) -> None:
         for name in fixed:
@@ -372,6 +401,7 @@ class TrainingSession:
             "spaces": spaces,
             "metrics": self._episodes.metrics(),
             "lineage": self._lineage,
+            "offline_dataset": self._dataset,
         }
         writer = self._checkpoint_writer()
         if required:
@@ -472,6 +502,13 @@ def _open_supervised(args: Mapping[str, Any], algo: str) -> TrainingSession:
 
 def _tensorboard_dir(run_dir: Path) -> Path:
     return Path(os.environ.get(control.TENSORBOARD_DIR_VARIABLE) or run_dir / "tensorboard")
+
+
+def _on_true_scales(found: Checkpoint) -> dict[str, Any]:
+    """What a checkpoint learned offline, for an algorithm that sees observations and rewards as they are."""
+    from mosaic_worker.learning.unscaling import unscaled
+
+    return unscaled(found.tensors)
 
 
 def _origin(kind: str, found: Checkpoint) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mosaic_protocol.headline import CPU_TAG, MEMORY_TAG, SPS_TAG
+from mosaic_worker.training.gpu_load import GpuLoad
 
 if TYPE_CHECKING:
     from tensorboard.summary.writer.event_file_writer import EventFileWriter
@@ -66,15 +67,19 @@ _PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 2**20
 class _Load:
     """What the process has computed since it was ready to train and what memory it holds, recorded wherever a script
     tells its speed: often enough for a curve, and never in a row of each episode. Only the daemon's curves are drawn
-    over it, so it is not in the files of TensorBoard."""
+    over it, so it is not in the files of TensorBoard. So is how busy its GPUs are, where it has any."""
 
     def __init__(self) -> None:
         self._began = time.process_time()
+        self._gpus = GpuLoad()
 
     def beside(self, values: dict[str, float | None]) -> dict[str, float | None]:
         if SPS_TAG not in values or CPU_TAG in values:
             return values
-        return {**values, CPU_TAG: time.process_time() - self._began, **_memory()}
+        return {**values, CPU_TAG: time.process_time() - self._began, **_memory(), **self._gpus.newest()}
+
+    def close(self) -> None:
+        self._gpus.close()
 
 
 def _memory() -> dict[str, float]:
@@ -119,6 +124,7 @@ class JournalSink(Sink):
 
     def close(self, *, failed: bool) -> None:
         """Waits for space without limit: a supervisor in a hurry kills the process."""
+        self._load.close()
         self._tell_if_held()
         self.journal.wait_for_space(give_up=lambda: False)
         self.journal.close()
@@ -151,7 +157,7 @@ class ConversationSink(Sink):
         self._conversation.publish(self._row(step=step, values=self._load.beside(_finite(numbers))))
 
     def close(self, *, failed: bool) -> None:
-        return
+        self._load.close()
 
 
 class TensorBoardSink(Sink):

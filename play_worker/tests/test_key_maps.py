@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
 
+from mosaic_protocol.live.key_map import KeyMapError
 from play_worker.actions import fitted
 from play_worker.games import family_of, make_game
-from play_worker.key_maps import DISCRETE, key_map_for
+from play_worker.key_maps import DISCRETE, key_map_for, with_changes
 
 STEERING = set("prnq.+-=") | {"tab"}
 """Keys that steer a session in a terminal."""
@@ -116,3 +117,31 @@ def test_an_unknown_environment_has_keys_that_it_takes(space: gym.Space[Any]) ->
 def test_actions_that_no_key_can_mean_leave_the_map_empty() -> None:
     space = gym.spaces.Dict({"a": gym.spaces.Discrete(2)})
     assert key_map_for(Anything(space), "other").bindings == ()
+
+
+@pytest.mark.parametrize(
+    ("space", "action", "why"),
+    [
+        (gym.spaces.Discrete(4), 7, "7 is no action of Discrete(4)"),
+        (gym.spaces.Discrete(4), "left", "'left' is no action of Discrete(4)"),
+        (gym.spaces.Box(-2, 2, (1,)), 3, "an action has the shape (1,), this one has ()"),
+        (gym.spaces.Box(-1, 1, (2,)), [1.0], "an action has the shape (2,), this one has (1,)"),
+        (gym.spaces.MultiBinary(2), [0, 1, 1], "[0, 1, 1] is no action of MultiBinary(2)"),
+        (gym.spaces.MultiBinary(2), {}, "{} is no action of MultiBinary(2)"),
+    ],
+    ids=str,
+)
+def test_a_key_that_means_no_action_is_refused_before_it_is_pressed(
+    space: gym.Space[Any], action: Any, why: str
+) -> None:
+    key_map = key_map_for(Anything(space), "other")
+    with pytest.raises(KeyMapError) as caught:
+        with_changes(key_map, {"x": action}, space)
+    assert str(caught.value) == f"the key 'x' cannot be used: {why}"
+
+
+def test_a_key_of_ones_own_and_one_let_go() -> None:
+    space = gym.spaces.Discrete(4)
+    changed = with_changes(key_map_for(Anything(space), "other"), {"x": 2, "1": None}, space)
+    assert changed.action_for(["x"]) == 2
+    assert changed.action_for(["1"]) is None

@@ -19,6 +19,7 @@ from mosaic_protocol.live.messages import (
     Go,
     HandOver,
     Hold,
+    Keys,
     Pause,
     Press,
     Restart,
@@ -116,6 +117,17 @@ def test_pause_single_step_speed_and_restart(tmp_path: Path) -> None:
         steps = session.steps()
     assert [step.step for step in steps] == list(range(len(steps)))
     assert len(steps) == session.client.state.steps, "the last state is told"
+
+
+def test_keys_that_mean_no_action_are_refused_and_the_game_goes_on(tmp_path: Path) -> None:
+    with Session(tmp_path, "Pendulum-v1") as session:
+        session.send(Keys({"x": 3}))
+        session.until("a sentence", lambda: "the key 'x' cannot be used" in session.client.state.problem)
+        session.send(Press("x"))
+        session.send(Press("left"))
+        session.until("steps", lambda: session.client.state.steps > 2)
+        session.send(End())
+        session.ended()
 
 
 def test_every_step_knows_who_made_it(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from mosaic_protocol.plain_text import clean_line
 from spade_bdi_rl_worker.agent.learner import PERFORMATIVES, LearningAgent
 from spade_bdi_rl_worker.agent.program import ProgramError, parse_event
 from spade_bdi_rl_worker.agent.reasoner import MOST_QUESTIONS, GoalFailedError
-from spade_bdi_rl_worker.agent.terms import written
+from spade_bdi_rl_worker.agent.terms import is_constant, written
 from spade_bdi_rl_worker.learning.runtime import MANNERS, How
 from spade_bdi_rl_worker.learning.strategy import Strategy
 
@@ -74,7 +74,8 @@ def _body(reasoner: Any) -> LearningAgent:
 
 
 def _value(term: Any, place: int, intention: Any) -> Any:
-    return asp.grounded(term.args[place], intention.scope)
+    value = term.args[place]
+    return value if is_constant(value) else asp.grounded(value, intention.scope)
 
 
 def _name(term: Any, place: int, intention: Any) -> str:
@@ -89,7 +90,7 @@ def _name(term: Any, place: int, intention: Any) -> str:
 
 def _number(term: Any, place: int, intention: Any) -> float:
     value = _value(term, place, intention)
-    if not asp.is_number(value):
+    if type(value) is not float and not asp.is_number(value):
         raise GoalFailedError(f"{term.functor} takes a number there, got {written(value)}")
     return float(value)
 

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import agentspeak as asp
 
 from mosaic_protocol.live.messages import Tell
-from mosaic_protocol.mind import AgentMind, ValueTable
+from mosaic_protocol.mind import MIND, WHOLE_EVERY, AgentMind, ValueTable
 from mosaic_worker.errors import UsageError
 from spade_bdi_rl_worker.agent.mind_keeper import MindKeeper
 from spade_bdi_rl_worker.agent.program import ProgramError, mistake_at, parse_term
 from spade_bdi_rl_worker.agent.reasoner import GoalFailedError, NotYetError, PlanError, Reasoner, place_of
 from spade_bdi_rl_worker.agent.terms import LEARNED, PERCEPT, PERSON, atom, sourced, with_source, written
 from spade_bdi_rl_worker.learning.runtime import Episode, How, QLearningRuntime
+from spade_bdi_rl_worker.learning.strategy import Budget
 
 SLICE_SECONDS = 0.005
-"""What an agent may take of the thread at a time."""
+"""What an agent may take of the thread at a time, in CPU seconds: on a machine that is busy with other work a turn by
+the clock is over before it began, and all that belongs to a turn is done for a handful of episodes."""
 OLD = 200
 """Episodes after which a cached policy is worth another look."""
 ACHIEVE, TELL, UNTELL, UNACHIEVE = "achieve", "tell", "untell", "unachieve"
@@ -40,19 +41,6 @@ class RunOverError(Exception):
     """The agent's share of the run is used up, and its plans do not rest."""
 
 
-@dataclass(frozen=True)
-class Budget:
-    """An agent's share of the run; None: no limit of that kind."""
-
-    steps: int | None = None
-    episodes: int | None = None
-
-    def progress(self, steps: int, episodes: int) -> float:
-        by_steps = steps / self.steps if self.steps else 0.0
-        by_episodes = episodes / self.episodes if self.episodes else 0.0
-        return min(1.0, max(by_steps, by_episodes))
-
-
 class LearningAgent:
     """Belongs to one thread; :meth:`tell` may be called in any."""
 
@@ -63,10 +51,11 @@ class LearningAgent:
         budget: Budget,
         *,
         send: Callable[[str, str, str], None] = lambda peer, performative, text: None,
-        on_episode: Callable[[LearningAgent, Episode], None] = lambda agent, episode: None,
+        on_episodes: Callable[[LearningAgent, list[float], list[int]], None] = lambda agent, totals, lengths: None,
         peers: tuple[str, ...] = (),
     ) -> None:
-        """``send(peer, performative, text)`` sends a message; ``peers`` are the other agents of the run."""
+        """``send(peer, performative, text)`` sends a message; ``on_episodes`` hears returns and lengths of what was
+        played; ``peers`` are the other agents of the run."""
         self.name, self.runtime, self.budget, self.peers = name, runtime, budget, peers
         self.reasoner = Reasoner(name, lambda: runtime.episodes)
         self.reasoner.body = self
@@ -81,7 +70,7 @@ class LearningAgent:
         """Whether it is to do nothing more once it has come to rest."""
         self.wants_checkpoint = False
         self.last: Episode | None = None
-        self._send, self._on_episode = send, on_episode
+        self._send, self._on_episodes = send, on_episodes
         self._inbox: deque[tuple[str, str, Any, str]] = deque()
         self._slice_ends = 0.0
         self._cached_at = 0
@@ -106,9 +95,9 @@ class LearningAgent:
 
     def _reason(self, seconds: float) -> bool:
         reasoner = self.reasoner
-        self._slice_ends = time.perf_counter() + seconds
-        step, clock = reasoner.step, time.perf_counter
-        while clock() < self._slice_ends:
+        step, clock = reasoner.step, time.thread_time
+        self._slice_ends = clock() + seconds
+        while True:
             for _ in range(8):
                 if (self.is_over or self.rests) and reasoner.is_fresh:
                     return False
@@ -116,7 +105,8 @@ class LearningAgent:
                     return False
                 if not reasoner.idle_cycles:
                     break  # it acted, and that may take long
-        return True
+            if clock() >= self._slice_ends:
+                return True
 
     @property
     def is_at_rest(self) -> bool:
@@ -153,9 +143,12 @@ class LearningAgent:
         while left > 0:
             if self.is_over:
                 raise RunOverError
-            self._run_one(how, goes_on)
+            if self.runtime.plays_many(how):
+                left -= self._run_many(how, left, goes_on)
+            else:
+                self._run_one(how, goes_on)
+                left -= 1
             goes_on = True
-            left -= 1
             if left and left % AT_A_TIME == 0:
                 purpose.left = left
                 break
@@ -164,15 +157,35 @@ class LearningAgent:
             raise NotYetError
 
     def _run_one(self, how: How, goes_on: bool) -> None:
-        runtime = self.runtime
-        next_number = self.last.number + 1 if self.last is not None else 0
-        mind = self.mind.record(next_number, runtime.episodes, same_action=goes_on)
+        mind = self._mind_at_the_start(goes_on)
         self.reasoner.plays = True
-        self.last = runtime.run_episode(how, {"mind": mind})
-        self.mind.confidence = round(runtime.confidence.value, 2)
+        self.last = last = self.runtime.run_episode(how, {MIND: mind})
+        self.mind.confidence = round(self.runtime.confidence.value, 2)
+        self._note_played([last.steps], [last.total])
+
+    def _run_many(self, how: How, left: int, goes_on: bool) -> int:
+        """Several without a look at anything in between, but no more than :meth:`run_episodes` runs at a time, and none
+        beyond the next that has a whole record; how many it were."""
+        runtime = self.runtime
+        count = min(left % AT_A_TIME or AT_A_TIME, WHOLE_EVERY - runtime.episodes % WHOLE_EVERY)
+        mind = self._mind_at_the_start(goes_on)
+        self.reasoner.plays = True
+        played = runtime.run_episodes(how, count, self.budget, lambda found: self._minds(mind, found))
+        self.last = played.last
+        self._note_played(played.lengths, played.totals)
+        return len(played.lengths)
+
+    def _mind_at_the_start(self, goes_on: bool) -> dict[str, Any]:
+        next_number = self.last.number + 1 if self.last is not None else 0
+        return self.mind.record(next_number, self.runtime.episodes, same_action=goes_on)
+
+    def _minds(self, first: dict[str, Any], confidences: list[float]) -> list[Mapping[str, Any] | None]:
+        return [{MIND: first}, *self.mind.record_more(confidences)] if confidences else []
+
+    def _note_played(self, lengths: list[int], totals: list[float]) -> None:
         self.reasoner.idle_cycles = 0
         self.note_progress()
-        self._on_episode(self, self.last)
+        self._on_episodes(self, totals, lengths)
         self.reasoner.plays = False  # not where it failed: then this is looked at
 
     def note_progress(self) -> None:

@@ -5,12 +5,25 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import agentspeak as asp
 import msgspec
 
-from mosaic_protocol.mind import WHOLE_EVERY, AgentMind, Belief, Considered, Intention, Mind, PlanSpan, Said, ValueTable
+from mosaic_protocol.mind import (
+    MIND,
+    WHOLE_EVERY,
+    AgentMind,
+    Belief,
+    Considered,
+    Intention,
+    Mind,
+    PlanSpan,
+    Said,
+    ValueTable,
+)
 from spade_bdi_rl_worker.agent.reasoner import Reasoner, goal_text
 from spade_bdi_rl_worker.agent.terms import PERSON, belief_of, source_of
 
@@ -83,6 +96,21 @@ class MindKeeper:
             self._unsaid.clear()
         return found
 
+    def record_more(self, confidences: Sequence[float]) -> list[dict[str, Any]]:
+        """Extras for the first steps of the episodes that followed the one of :meth:`record` in the same action;
+        ``confidences`` are those after each of them, that one's first. Nothing was reasoned in between."""
+        found: list[dict[str, Any]] = []
+        if not confidences:
+            return found
+        told = self._told.get("confidence")
+        for confidence in confidences[:-1]:
+            found.append(_NOTHING_NEW if confidence == told else _confident(confidence))
+            told = confidence
+        self._told["confidence"], self.confidence = told, confidences[-1]
+        if self._spans:
+            self._spans[-1][2] += len(found)
+        return found
+
     def _note(self, key: str, value: Any, found: dict[str, Any]) -> None:
         if self._told.get(key) != value:
             self._told[key] = found[key] = value
@@ -100,8 +128,10 @@ class MindKeeper:
     def _has_twin(self, literal: Any) -> bool:
         """Whether the same is still believed with other marks: records know none but the source."""
         beliefs = self._reasoner.beliefs
+        if not beliefs.has_marks:
+            return False
         group, source = beliefs[literal.literal_group()], source_of(literal)
-        return beliefs.has_marks and any(one.args == literal.args and source_of(one) == source for one in group)
+        return any(one.args == literal.args and source_of(one) == source for one in group)
 
     def _note_span(self, plan: str, episode: int) -> None:
         if self._spans and self._spans[-1][1] == plan:
@@ -169,6 +199,15 @@ class MindKeeper:
         group decides what a condition finds first; that of groups decides nothing."""
         groups = sorted(self._reasoner.beliefs.items(), key=lambda one: one[0])
         return [asp.asl_repr(literal) for _, group in groups for literal in group]
+
+
+_NOTHING_NEW: dict[str, Any] = {MIND: {}}
+
+
+@lru_cache(maxsize=1000)
+def _confident(confidence: float) -> dict[str, Any]:
+    """Shared by all records that say nothing else: nobody changes one."""
+    return {MIND: {"confidence": confidence}}
 
 
 def _plain(structs: Any) -> list[Any]:

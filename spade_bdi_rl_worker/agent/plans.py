@@ -96,7 +96,9 @@ class _InstructionBuilder(asr.BuildInstructionsVisitor):
 
 
 def _act(query: Any, agent: Any, intention: Any) -> bool:
-    return any(True for _ in query.execute(agent, intention))
+    for _ in query.execute(agent, intention):
+        return True
+    return False
 
 
 def _replace_belief(term: Any, agent: Any, intention: Any) -> bool:

@@ -303,8 +303,11 @@ def _first(tokens: Any, log: _Listener) -> Any:
 
 
 def _in_a_term(mistake: Mistake, shown: str) -> Mistake:
-    """Without a file: there is one line, and it stands there."""
-    return Mistake(mistake.what, "", 0, mistake.column or len(shown) + 1, shown)
+    """Without a file: there is one line, and it stands there. The full stop behind it is not what a person wrote."""
+    what, column = mistake.what, mistake.column or len(shown) + 1
+    if shown and column > len(shown):
+        what = re.sub(r", got '\.'$", ", and it ends there", what)
+    return Mistake(what, "", 0, column, shown)
 
 
 class _Checks:

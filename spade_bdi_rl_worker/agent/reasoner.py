@@ -24,7 +24,7 @@ from spade_bdi_rl_worker.agent.beliefs import BeliefBase
 from spade_bdi_rl_worker.agent.plans import BuiltPlan, groups_read_by
 from spade_bdi_rl_worker.agent.program import Mistake, mistake_at, parse_term
 from spade_bdi_rl_worker.agent.reasons import why_not
-from spade_bdi_rl_worker.agent.terms import as_written, atom, with_source, written
+from spade_bdi_rl_worker.agent.terms import as_written, atom, is_constant, with_source, written
 
 MOST_IDLE_CYCLES = 200_000
 """Formulas that an agent may execute without acting before it counts as one that turns in circles."""
@@ -141,6 +141,8 @@ class Reasoner(asr.Agent):
         self._clock = clock
         self._limits = 0
         self._questions = 0
+        self._reactions: set[tuple[bool, str, int]] = set()
+        """Beliefs whose coming (True) or going a plan waits for: asked for with each change of one."""
 
     # ---- building ------------------------------------------------------------------------------------------------
 
@@ -152,6 +154,7 @@ class Reasoner(asr.Agent):
             self.add_rule(asr.Rule(head, node.consequence.accept(asr.BuildQueryVisitor(variables, actions, log))))
         for node in tree.plans:
             self.add_plan(BuiltPlan(node, actions, log))
+        self._reactions = {(key[0] is _ADDED, *key[2:]) for key in self.plans if key[1] is _BELIEF}
         for node in tree.beliefs:
             self.believe(with_source(node.accept(asr.BuildTermVisitor({})), "self"))
 
@@ -198,7 +201,7 @@ class Reasoner(asr.Agent):
     def _react(self, trigger: Any, literal: Any) -> None:
         """Wake those who wait for it; begin the plan that it triggers, if there is one."""
         self._wake(trigger, _BELIEF, literal)
-        if (trigger, _BELIEF, *literal.literal_group()) in self.plans:
+        if (trigger is _ADDED, literal.functor, len(literal.args)) in self._reactions:
             purpose = self._choose((trigger, _BELIEF, *literal.literal_group()), literal)
             if purpose is not None:
                 self.intentions.append(deque((purpose,)))
@@ -209,7 +212,7 @@ class Reasoner(asr.Agent):
         """A formula of a plan asks for something. Raises AslError when no plan applies."""
         if goal_type is _BELIEF:
             return self._change_belief(trigger, term, calling_intention)
-        event = asp.freeze(term, calling_intention.scope, {})
+        event = term if is_constant(term) else asp.freeze(term, calling_intention.scope, {})
         if not isinstance(event, asp.Literal):
             raise asp.AslError(f"a goal is a literal, got {written(event)}")
         self._wake(trigger, goal_type, event)

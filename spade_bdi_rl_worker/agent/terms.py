@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import agentspeak as asp
@@ -12,15 +13,44 @@ SOURCE = "source"
 SELF, PERCEPT, LEARNED, PERSON, RECORDING = SOURCES = ("self", "percept", "learned", "person", "recording")
 _PRECEDENCE = {"|": 1, "&": 2, "not": 3}
 _COMPARISON, _ARITHMETIC = 4, 5
+_PLAIN = (int, float, str)
 
 
 def atom(name: str) -> Any:
     return asp.Literal(name)
 
 
+def is_constant(term: Any) -> bool:
+    """Whether it is a number, a text or an atom, which needs no copy with variables put in."""
+    kind = type(term)
+    return kind in _PLAIN or (kind is asp.Literal and not term.args and not term.annots)
+
+
+class Fact(asp.Literal):
+    """A literal that is looked up many times: what it is looked up by is computed once."""
+
+    def __init__(self, functor: str, args: tuple[Any, ...], annots: frozenset[Any]) -> None:
+        self.functor, self.args, self.annots = functor, args, annots
+        self._hash = hash((functor, args, annots))
+        self._belief: Belief | None = None
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def belief(self) -> Belief:
+        """For a record; made once."""
+        if self._belief is None:
+            self._belief = Belief(self.functor, tuple(map(plain, self.args)), source_of(self))
+        return self._belief
+
+    __eq__ = asp.Literal.__eq__
+
+
+@lru_cache(maxsize=1000)
 def sourced(functor: str, args: tuple[Any, ...], source: str) -> Any:
-    """A literal that says where it comes from."""
-    return asp.Literal(functor, args, frozenset((_mark(source),)))
+    """A literal that says where it comes from. Its arguments are ground."""
+    return Fact(functor, args, frozenset((_mark(source),)))
 
 
 def with_source(literal: Any, source: str) -> Any:
@@ -46,6 +76,8 @@ def source_of(literal: Any) -> str:
 
 def belief_of(literal: Any) -> Belief:
     """For a record."""
+    if isinstance(literal, Fact):
+        return literal.belief
     return Belief(literal.functor, tuple(map(plain, literal.args)), source_of(literal))
 
 

@@ -16,6 +16,12 @@ from numpy.typing import NDArray
 Table: TypeAlias = list[list[float]]
 
 
+def one_of_the_best(row: list[float], best: float, drawn: float) -> int:
+    """Of several actions that are as good: the one that was drawn, a number from 0 to 1."""
+    ties = [action for action, value in enumerate(row) if value == best]
+    return ties[int(drawn * len(ties))]
+
+
 def _blend(row: list[float], values: Sequence[float], share: float) -> None:
     for action, value in enumerate(values):
         row[action] += share * (value - row[action])

@@ -17,6 +17,27 @@ WINDOW = 50
 _NOTHING = 1e-3
 
 
+_HUNDREDTHS = tuple(round(number / 100, 2) for number in range(101))
+
+
+def in_hundredths(value: float) -> float:
+    """``round(value, 2)`` of a number from 0 to 1 at a third of its price, which counts once an episode."""
+    hundredths = value * 100
+    near = int(hundredths + 0.5)
+    return _HUNDREDTHS[near] if -0.49 < hundredths - near < 0.49 else round(value, 2)
+
+
+def agreement(promised: float, brought: float) -> float:
+    """How well the two agree, from 0 to 1."""
+    # Once an episode, and each call of abs() or max() would cost as much as a line of this.
+    larger = promised if promised >= 0.0 else -promised
+    other = brought if brought >= 0.0 else -brought
+    if other > larger:
+        larger = other
+    apart = promised - brought if promised > brought else brought - promised
+    return 1.0 - apart / larger if larger > _NOTHING and apart < larger else 0.0
+
+
 class MovingMean:
     """A mean over the newest values, about :data:`WINDOW` of them; of all while they are fewer."""
 
@@ -43,9 +64,7 @@ class Confidence:
 
     @property
     def value(self) -> float:
-        promised, brought = self.promised.value, self.brought.value
-        larger = max(abs(promised), abs(brought))
-        return max(0.0, 1.0 - abs(promised - brought) / larger) if larger > _NOTHING else 0.0
+        return agreement(self.promised.value, self.brought.value)
 
     @property
     def state(self) -> list[float]:

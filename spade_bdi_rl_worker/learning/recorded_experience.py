@@ -72,7 +72,7 @@ class ExperienceReader:
         if promised is not None and self._steps < promised:
             self._refuse(f"it holds {self._steps:,} of {promised:,} steps, because it was cut off")
         if self._actor and self._actor not in self._actors:
-            known = ", ".join(f"{one or 'nobody named'} {count:,}" for one, count in self._actors.most_common())
+            known = ", ".join(f"{one or 'unknown actor'} {count:,}" for one, count in self._actors.most_common())
             raise UsageError(
                 f"--seed-actor: {self._actor!r} made no step of {self._name} ({known or 'nobody did'})"
                 f"{did_you_mean(self._actor, self._actors)}"

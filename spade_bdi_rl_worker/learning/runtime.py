@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mosaic_worker.recording.step_recorder import StepLane
+from mosaic_worker.recording.step_lane import StepLane
 from mosaic_worker.recording.whole_episodes import EpisodeBatch, WholeEpisode
-from spade_bdi_rl_worker.learning.algorithms import Learner
+from spade_bdi_rl_worker.learning.algorithms import Learner, one_of_the_best
 from spade_bdi_rl_worker.learning.confidence import Confidence
-from spade_bdi_rl_worker.learning.strategy import Strategy
+from spade_bdi_rl_worker.learning.many_episodes import MOST_SEED, Ended, ManyEpisodes, many_episodes
+from spade_bdi_rl_worker.learning.strategy import Budget, Line, Strategy
 from spade_bdi_rl_worker.learning.worlds import StateName, SteppedWorld, TableWorld
 
 How: TypeAlias = Literal["explore", "exploit", "cached", "repair"]
@@ -25,9 +26,10 @@ TRIAL = 50
 """Episodes after which it is decided whether a cached policy brings what it promised."""
 SHORTFALL = 0.4
 """A cached policy fails when it brings so much less than it promised."""
-_MOST_SEED = 2**31
 _MOST_UNRECORDED = 4096
-"""Steps that may wait to be recorded."""
+"""Steps that may wait to be recorded,"""
+_MOST_PLAYED = 512
+"""and episodes that were played many at once."""
 
 
 @dataclass(slots=True)
@@ -41,6 +43,15 @@ class Episode:
     """The return, not discounted."""
     terminated: bool
     success: bool
+
+
+@dataclass(slots=True)
+class Played:
+    """What came of several."""
+
+    lengths: list[int]
+    totals: list[float]
+    last: Episode
 
 
 class QLearningRuntime:
@@ -72,12 +83,15 @@ class QLearningRuntime:
         """The action for each state, as it was when a plan cached it."""
         self.policy_promise = 0.0
         self._batch = EpisodeBatch()
-        """What is not recorded yet."""
+        """What is not recorded yet, unless it was played many at once: then that holds it,"""
+        self._extras: list[Mapping[str, Any] | None] = []
+        """and this what stands with the first step of each."""
         self._path: list[int] = []
         """The states of the newest episode that was recorded."""
         self._trial: deque[float] = deque(maxlen=TRIAL)
         self._first_seed = (seed * 7919 + index * 104_729) * 1_000_003
         self._every_value = every_value
+        self._many = many_episodes(world, learner, self.confidence)
 
     # ---- episodes ------------------------------------------------------------------------------------------------
 
@@ -88,6 +102,8 @@ class QLearningRuntime:
         ``explore`` acts at random as often as the strategy says, ``exploit`` as seldom as it ever will, ``repair`` in
         between; ``cached`` never: it follows the cached policy and learns what that brings.
         """
+        if self._many is not None and len(self._many):
+            self.record()  # a batch has either
         try:
             return self._run_episode(how, extras)
         except BaseException:
@@ -105,7 +121,7 @@ class QLearningRuntime:
         rows: list[list[float]] | None = [] if self._every_value else None
         see, do = batch.observations.append, batch.actions.append
         gain, expect = batch.rewards.append, batch.values.append
-        seed = (self._first_seed + self.episodes) % _MOST_SEED
+        seed = (self._first_seed + self.episodes) % MOST_SEED
         state = world.begin(seed)
         length, total, brought, promised, discount = 0, 0.0, 0.0, 0.0, 1.0
         before = action = 0
@@ -125,7 +141,7 @@ class QLearningRuntime:
             elif row.count(best) == 1:
                 chosen = row.index(best)
             else:
-                chosen = _one_of_the_best(row, best, draw())
+                chosen = one_of_the_best(row, best, draw())
             if length:
                 update(before, action, reward, state, chosen, best, False)
                 if length >= limit or world.truncated:
@@ -151,33 +167,94 @@ class QLearningRuntime:
 
     def _keep(self, episode: WholeEpisode, rows: list[list[float]] | None, *, by_steps: bool) -> int:
         """Have the newest episode recorded, later where it can be; the number that it has in the run."""
-        batch, lane = self._batch, self.lane
-        number = self.episodes - 1 if lane is None else lane.next_episode + len(batch.episodes)
+        batch = self._batch
         batch.end(episode)
+        number = self._newest_number
         if by_steps or rows is not None:
             self._record_steps(rows)
         elif len(batch.actions) >= _MOST_UNRECORDED:
             self.record()
         return number
 
+    def plays_many(self, how: How) -> bool:
+        """Whether :meth:`run_episodes` can be called."""
+        return self._many is not None and how != "cached" and not self._every_value
+
+    def run_episodes(
+        self,
+        how: How,
+        count: int,
+        budget: Budget,
+        explain: Callable[[list[float]], list[Mapping[str, Any] | None]],
+    ) -> Played:
+        """Run so many one after the other, as :meth:`run_episode` would while :attr:`progress` is what is used up of
+        the budget, and fewer where all of it is. ``explain`` gets the confidence after each, and gives what stands with
+        the first step of each."""
+        many = self._many
+        assert many is not None
+        if len(self._batch):
+            self.record()
+        known, first = len(many), self.episodes
+        epsilon = self.strategy.epsilon_line if how == "explore" else Line(self._epsilon(how))
+        seed = self._first_seed + first
+        try:
+            pace = self.strategy.alpha_line, epsilon
+            self.progress = many.play(seed, count, budget, pace, (self.steps, first))
+        except BaseException:
+            many.forget_unfinished()
+            raise
+        finally:  # what ended is kept, whatever happened to the next one
+            ended = many.ended[known:]
+            self._extras += explain([confidence for _, _, _, confidence in ended])
+            played = self._note_many(many, ended)
+        assert played is not None, "none was asked for"
+        if len(many) >= _MOST_PLAYED:
+            self.record()
+        return played
+
+    def _note_many(self, many: ManyEpisodes, ended: list[Ended]) -> Played | None:
+        """Count them."""
+        if not ended:
+            return None
+        lengths = [length for length, _, _, _ in ended]
+        totals = [total for _, total, _, _ in ended]
+        successes = many.successes(ended)
+        self.episodes += len(lengths)
+        self.steps += sum(lengths)
+        self.successes += successes.count(True)
+        self.recent.extend(successes)
+        self._recent_successes = self.recent.count(True)
+        _, _, (_, _, _, terminated), _ = ended[-1]
+        newest = Episode(self._newest_number, lengths[-1], totals[-1], terminated, successes[-1])
+        return Played(lengths, totals, newest)
+
+    @property
+    def _newest_number(self) -> int:
+        """The number of the newest episode in the run."""
+        if self.lane is None:
+            return self.episodes - 1
+        return self.lane.next_episode + len(self._batch) + len(self._many or ()) - 1
+
     def record(self) -> None:
         """Record what was played. Whatever is told of an episode is told after that."""
-        batch = self._batch
-        if batch.episodes:
-            self._path = self.path
-            if self.lane is None:
-                batch.clear()
-            else:
-                self.lane.append_episodes(batch)
+        batch, many = self._batch, self._many
+        self._path = self.path
+        if many is not None and len(many):
+            batch = many.hand_over(self._first_seed + self.episodes - len(many))
+            batch.extras, self._extras = self._extras, []
+        if len(batch) and self.lane is not None:
+            self.lane.append_episodes(batch)
+        batch.clear()
 
     @property
     def path(self) -> list[int]:
         """The states of the newest episode."""
         batch = self._batch
-        if not batch.episodes:
+        if self._many is not None and len(self._many):
+            return self._many.path
+        if not len(batch):
             return self._path
-        newest = batch.episodes[-1]
-        return [*batch.observations[-newest.length :], newest.final_observation]
+        return [*batch.observations[-batch.lengths[-1] :], batch.finals[-1]]
 
     def _epsilon(self, how: How) -> float:
         if how == "explore":
@@ -201,7 +278,7 @@ class QLearningRuntime:
     def _record_steps(self, rows: list[list[float]] | None) -> None:
         """Record the newest episode step by step: with the values of each, or as the world shows it."""
         batch, lane, world = self._batch, self.lane, self.world
-        episode = batch.episodes.pop()
+        episode = batch.pop()
         first = len(batch.actions) - episode.length
         taken, rewards, values = batch.actions[first:], batch.rewards[first:], batch.values[first:]
         shown: list[Any] = [*batch.observations[first:], episode.final_observation]
@@ -310,11 +387,6 @@ class QLearningRuntime:
     def seen(self, shown: NDArray[Any]) -> None:
         if isinstance(self.world, SteppedWorld):
             self.world.seen = shown
-
-
-def _one_of_the_best(row: list[float], best: float, drawn: float) -> int:
-    ties = [action for action, value in enumerate(row) if value == best]
-    return ties[int(drawn * len(ties))]
 
 
 def _step_extras(mind: Mapping[str, Any] | None, row: list[float] | None) -> dict[str, Any] | None:

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mosaic_worker.recording.step_recorder import StepLane
+from mosaic_worker.recording.step_lane import StepLane
 from spade_bdi_rl_worker.agent.actions import make_actions
-from spade_bdi_rl_worker.agent.learner import Budget, LearningAgent
+from spade_bdi_rl_worker.agent.learner import LearningAgent
 from spade_bdi_rl_worker.agent.program import build_into, find_program, parse_program, read_program
 from spade_bdi_rl_worker.learning.algorithms import make_learner
 from spade_bdi_rl_worker.learning.environments import make_env
 from spade_bdi_rl_worker.learning.runtime import QLearningRuntime, new_chance
-from spade_bdi_rl_worker.learning.strategy import Strategy
+from spade_bdi_rl_worker.learning.strategy import Budget, Strategy
 from spade_bdi_rl_worker.learning.worlds import open_world
 
 HANG_SECONDS = 60.0

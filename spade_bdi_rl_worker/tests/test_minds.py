@@ -30,7 +30,14 @@ def recorded(
             agent.tell(Tell("slippery"))
         return record(*where, **how)
 
+    more = agent.mind.record_more
+
+    def listening_on(confidences: list[float]) -> list[dict[str, Any]]:
+        believed.extend([believed[-1]] * (len(confidences) - 1))
+        return more(confidences)
+
     agent.mind.record = listening  # type: ignore[method-assign,assignment]
+    agent.mind.record_more = listening_on  # type: ignore[method-assign,assignment]
     live(agent)
     recorder.close()
     reader = MindReader()

@@ -15,7 +15,8 @@ import pytest
 from mosaic_protocol.checkpoint_manifest import CheckpointManifest
 from mosaic_protocol.steps.recordings import COPIED_STEPS, ENVIRONMENT, Recording
 from mosaic_worker.errors import UsageError
-from mosaic_worker.recording.step_recorder import StepLane, StepRecorder
+from mosaic_worker.recording.step_lane import StepLane
+from mosaic_worker.recording.step_recorder import StepRecorder
 from mosaic_worker.settings import Settings
 from spade_bdi_rl_worker.agent.terms import RECORDING, sourced
 from spade_bdi_rl_worker.learning.algorithms import make_learner

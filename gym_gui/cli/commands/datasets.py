@@ -1,23 +1,23 @@
-"""``mosaic datasets``: recorded episodes as data to learn from."""
+"""``mosaic datasets``: data to learn from, listed, looked into, checked, handed on and removed."""
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from gym_gui.cli import candidates
 from gym_gui.cli import format as fmt
-from gym_gui.cli.errors import ExitCode
-from gym_gui.cli.options import PlainGroup, json_option, run_argument
-from gym_gui.cli.recorded import step_source
+from gym_gui.cli.commands import dataset_view as view
+from gym_gui.cli.commands.datasets_making import COMMANDS
+from gym_gui.cli.errors import CliError, ExitCode
+from gym_gui.cli.options import Count, PlainGroup, json_option
 from gym_gui.cli.session import CliSession, program, shortest_path
 
 if TYPE_CHECKING:
     from gym_gui.services.datasets import DatasetEntry
 
-_SOURCE_WORDS = (("run_name", "run"), ("run_id", "run id"), ("worker", "worker"), ("algo", "algorithm"))
 _dataset_argument = click.argument("name", metavar="NAME", shell_complete=candidates.datasets)
 
 
@@ -25,19 +25,26 @@ _dataset_argument = click.argument("name", metavar="NAME", shell_complete=candid
 @json_option
 @click.pass_context
 def datasets(ctx: click.Context, as_json: bool) -> None:
-    """List, make or export datasets of recorded episodes.
+    """List, make, check or export datasets to learn from.
 
-    A dataset holds whole episodes of a run whose steps were recorded, with who acted in each step.
+    A dataset holds whole episodes: of a run, of policies that played, or of a file of D4RL's or Minari's.
     """
     if ctx.invoked_subcommand is None:
         _list(ctx.obj, as_json=as_json)
+
+
+for _command in COMMANDS:
+    datasets.add_command(_command)
 
 
 @datasets.command("list")
 @json_option
 @click.pass_obj
 def list_datasets(session: CliSession, as_json: bool) -> None:
-    """List the datasets there are."""
+    """List the datasets there are.
+
+    DATA says whether the file is as it was written: verified, unverified, corrupt or absent.
+    """
     _list(session, as_json=as_json)
 
 
@@ -46,22 +53,12 @@ def _list(session: CliSession, *, as_json: bool) -> None:
 
     found = DatasetRegistry(session.paths).list()
     if as_json:
-        fmt.echo_json({"datasets": [_object(entry) for entry in found]})
+        fmt.echo_json({"datasets": [view.as_object(entry) for entry in found]})
         return
     if not found:
         click.echo(f"There are no datasets yet: `{program()} datasets from-run RUN NAME` makes one.")
         return
-    headers = ["NAME", "ENVIRONMENT", "EPISODES", "STEPS", "ACTORS", "SIZE", "MADE"]
-    click.echo(fmt.table(headers, [_row(entry) for entry in found], right=frozenset({"EPISODES", "STEPS", "SIZE"})))
-
-
-def _row(entry: DatasetEntry) -> list[str]:
-    if entry.problem:
-        return [fmt.one_line(entry.name), fmt.one_line(entry.problem), *([fmt.MISSING] * 5)]
-    told = entry.manifest
-    counts = [f"{told['episodes']:,}", f"{told['steps']:,}"]
-    made = [fmt.size(told["bytes"]), fmt.moment(told["created_at"])]
-    return [entry.name, fmt.one_line(str(told.get("env_id") or fmt.MISSING)), *counts, _actors(told), *made]
+    click.echo(fmt.table(view.HEADERS, [view.row(entry) for entry in found], right=view.RIGHT))
 
 
 @datasets.command()
@@ -69,128 +66,163 @@ def _row(entry: DatasetEntry) -> list[str]:
 @json_option
 @click.pass_obj
 def show(session: CliSession, name: str, as_json: bool) -> int:
-    """Show where a dataset came from, with every byte checked.
+    """Show what is in a dataset and where it came from, with every byte checked.
 
     Exit code 1: it was changed since it was written.
     """
-    from gym_gui.services.datasets import DatasetRegistry
-
-    entry = DatasetRegistry(session.paths).find(name)
-    entry.require_readable()
-    problem = entry.integrity()
+    entry, problem = _checked(session, name, quiet=as_json)
     if as_json:
-        fmt.echo_json({**_object(entry), "damaged": problem or None})
+        fmt.echo_json({**view.as_object(entry), "damaged": problem or None})
     else:
-        _tell(entry, problem)
+        view.tell_all(entry, problem)
     return ExitCode.FAILED if problem else ExitCode.OK
 
 
-def _tell(entry: DatasetEntry, problem: str) -> None:
-    told, source = entry.manifest, entry.manifest["source"]
-    played = source.get("checkpoint")
-    mean, least, most = (_number(told["returns"].get(name)) for name in ("mean", "min", "max"))
-    facts = [
-        ("environment", str(told.get("env_id") or fmt.MISSING)),
-        ("episodes", f"{told['episodes']:,}, {fmt.counted(told['steps'], 'step')}"),
-        ("return", f"mean {mean}, {least} to {most}"),
-        ("actors", _actors(told)),
-        *((word, str(source[key])) for key, word in _SOURCE_WORDS if source.get(key)),
-        *([("checkpoint", str(played["path"]))] if isinstance(played, dict) and "path" in played else []),
-        ("left out", _left_out(told) or "none"),
-        ("spaces", _spaces(told)),
-        ("sha256", f"{told['sha256']}, {problem or 'matches'}"),
-        ("file", shortest_path(entry.data)),
-    ]
-    click.echo(entry.name)
-    click.echo(fmt.pairs([(name, fmt.one_line(value)) for name, value in facts]))
-
-
-@datasets.command("from-run")
-@run_argument
-@click.argument("name", metavar="NAME")
-@click.option(
-    "--only", metavar="actor=NAME", help="Episodes in which this actor made every step; or agent=ID, episode=N."
-)
+@datasets.command()
+@_dataset_argument
+@click.option("--episode", type=Count(0, 10**12), help="Whose rows to print.  [default: the best one]")
+@click.option("--rows", type=Count(1, 200), default=20, show_default=True, help="How many rows at most.")
 @json_option
 @click.pass_obj
-def from_run(session: CliSession, run: str, name: str, only: str | None, as_json: bool) -> None:
-    """Make a dataset of a run's whole episodes.
+def look(session: CliSession, name: str, episode: int | None, rows: int, as_json: bool) -> None:
+    """Look inside a dataset.
 
-    Episodes that were not played to their end are left out and counted. RUN may also be the folder that `mosaic eval
-    --record` names. Needs h5py.
+    Prints how returns and lengths are spread, ranges against the bounds of the environment, some episodes, and the
+    first rows of one. Needs h5py.
     """
-    from gym_gui.services.datasets.from_steps import Only, make, require_h5py
+    from gym_gui.services.datasets import DatasetRegistry
+    from gym_gui.services.datasets.making import require_h5py
 
     require_h5py()
-    wanted = Only.parse(only) if only is not None else None
-    with step_source(session, run) as source:
-        try:
-            entry = make(source, name, session.paths, wanted, _progress(quiet=as_json))
-        finally:
-            if _shows(quiet=as_json):
-                click.echo("\r\x1b[K", nl=False, err=True)
+    from gym_gui.services.datasets.looking import look_inside
+
+    found = look_inside(DatasetRegistry(session.paths).find(name), episode, rows)
     if as_json:
-        fmt.echo_json(_object(entry))
-        return
-    told = entry.manifest
-    size = f"{fmt.counted(told['episodes'], 'episode')}, {fmt.counted(told['steps'], 'step')}"
-    click.echo(f"{entry.name}: {size} ({_actors(told)})")
-    if told["left_out"]:
-        click.echo(fmt.hanging(f"Left out: {_left_out(told)}."))
-    if told["spaces_note"]:
-        click.echo(fmt.hanging(fmt.one_line(f"The spaces are those that the data shows: {told['spaces_note']}.")))
-    click.echo(fmt.dimmed(shortest_path(entry.data)))
+        fmt.echo_json(found.as_json())
+    else:
+        view.tell_inside(found)
+
+
+@datasets.command()
+@_dataset_argument
+@json_option
+@click.pass_obj
+def verify(session: CliSession, name: str, as_json: bool) -> int:
+    """Check every byte of a dataset against its hash.
+
+    Exit code 1: it was changed since it was written.
+    """
+    entry, problem = _checked(session, name, quiet=as_json)
+    if as_json:
+        fmt.echo_json(
+            {"name": name, "integrity": str(entry.badge), "sha256": entry.manifest.sha256, "why": problem or None}
+        )
+    else:
+        click.echo(f"{name}: {entry.badge}{f', {problem}' if problem else ''}")
+    return ExitCode.FAILED if problem else ExitCode.OK
+
+
+def _checked(session: CliSession, name: str, *, quiet: bool) -> tuple[DatasetEntry, str]:
+    from gym_gui.services.datasets import DatasetRegistry
+
+    registry = DatasetRegistry(session.paths)
+    entry = registry.find(name)
+    progress = view.Progress(quiet=quiet)
+    try:
+        problem = entry.integrity(lambda read: progress.hashed(read, entry.manifest.bytes))
+    finally:
+        progress.clear()
+    return registry.find(name), problem  # with what the check found
 
 
 @datasets.command("export")
 @_dataset_argument
-@click.option("--minari", metavar="ID", required=True, help="What Minari is to call it: NAMESPACE/NAME-vN.")
+@click.option("--minari", metavar="ID", help="What Minari is to call it: NAMESPACE/NAME-vN.")
+@click.option("--d4rl", metavar="FILE", type=click.Path(path_type=Path), help="The HDF5 file to write, in D4RL's form.")
 @json_option
 @click.pass_obj
-def export(session: CliSession, name: str, minari: str, as_json: bool) -> None:
-    """Put a dataset where Minari looks for its own.
+def export(session: CliSession, name: str, minari: str | None, d4rl: Path | None, as_json: bool) -> None:
+    """Hand a dataset to other programs.
 
-    That is MINARI_DATASETS_PATH, or ~/.minari/datasets. Then `minari.load_dataset(ID)` reads it.
+    Minari looks for its own in MINARI_DATASETS_PATH, or ~/.minari/datasets: then `minari.load_dataset(ID)` reads it.
     """
     from gym_gui.services.datasets import DatasetRegistry
+
+    if (minari is None) == (d4rl is None):
+        raise click.UsageError("give one of --minari ID and --d4rl FILE")
+    entry = DatasetRegistry(session.paths).find(name)
+    if d4rl is not None:
+        _export_d4rl(entry, d4rl.expanduser().absolute(), as_json=as_json)
+        return
     from gym_gui.services.datasets.minari_export import export as exported
 
-    folder = exported(DatasetRegistry(session.paths).find(name), minari)
+    folder = exported(entry, str(minari))
     if as_json:
         fmt.echo_json({"id": minari, "path": str(folder)})
     else:
         click.echo(f"{shortest_path(folder)}: minari.load_dataset({minari!r}) reads it")
 
 
-def _shows(*, quiet: bool) -> bool:
-    return not quiet and sys.stderr.isatty()
+def _export_d4rl(entry: DatasetEntry, file: Path, *, as_json: bool) -> None:
+    from gym_gui.services.datasets.d4rl_export import export as exported
+
+    progress = view.Progress(quiet=as_json)
+    try:
+        rows = exported(entry, file, progress.rows)
+    finally:
+        progress.clear()
+    if as_json:
+        fmt.echo_json({"path": str(file), "rows": rows})
+    else:
+        click.echo(f"{shortest_path(file)}: {fmt.counted(rows, 'step')}")
 
 
-def _progress(*, quiet: bool) -> Any:
-    if not _shows(quiet=quiet):
-        return lambda episodes, steps: None
-    return lambda episodes, steps: click.echo(f"\r{episodes:,} episodes, {steps:,} steps\x1b[K", nl=False, err=True)
+@datasets.command()
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=candidates.datasets)
+@click.option("--force", is_flag=True, help="Also what a run or a checkpoint still needs.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@json_option
+@click.pass_obj
+def prune(session: CliSession, names: tuple[str, ...], force: bool, dry_run: bool, as_json: bool) -> None:
+    """Remove datasets.
+
+    One that a queued or running run, or a checkpoint, learns from is kept unless --force is given; then nothing of the
+    others is removed either.
+    """
+    from gym_gui.services.datasets import DatasetRegistry
+    from gym_gui.services.datasets.pruning import remove, uses
+
+    registry = DatasetRegistry(session.paths)
+    entries = [registry.find(name) for name in dict.fromkeys(names)]
+    client = session.impatient_client()
+    if client is None and session.paths.registry_db.exists():
+        with session.client() as started:
+            needed = {entry.name: uses(entry, started, session.paths) for entry in entries}
+    else:
+        needed = {entry.name: uses(entry, client, session.paths) for entry in entries}
+        if client is not None:
+            client.close()
+    kept = {name: use for name, use in needed.items() if use}
+    if kept and not force and not dry_run:
+        name, use = next(iter(kept.items()))
+        raise CliError(f"the dataset {name!r} is needed by {use}: --force removes it all the same", ExitCode.REFUSED)
+    for entry in entries if not dry_run else ():
+        remove(entry)
+    _tell_pruned(entries, {name: str(use) for name, use in needed.items()}, dry_run=dry_run, as_json=as_json)
 
 
-def _object(entry: DatasetEntry) -> dict[str, Any]:
-    if entry.problem:
-        return {"name": entry.name, "path": str(entry.folder), "problem": entry.problem}
-    kept = {key: value for key, value in entry.manifest.items() if key not in ("v", "name")}
-    return {"name": entry.name, "path": str(entry.folder), "problem": None, **kept}
+def _tell_pruned(entries: list[DatasetEntry], needed: dict[str, str], *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        told = [
+            {"name": entry.name, "bytes": _size(entry), "needed_by": needed[entry.name] or None} for entry in entries
+        ]
+        fmt.echo_json({"removed": not dry_run, "datasets": told})
+        return
+    word = "would be removed" if dry_run else "removed"
+    for entry in entries:
+        why = f"; needed by {needed[entry.name]}" if needed[entry.name] else ""
+        click.echo(f"{entry.name}: {word}, {fmt.size(_size(entry))}{why}")
 
 
-def _number(value: float | None) -> str:
-    return fmt.MISSING if value is None else fmt.quantity(value)
-
-
-def _actors(told: dict[str, Any]) -> str:
-    return ", ".join(f"{fmt.one_line(actor or 'nobody named')} {count:,}" for actor, count in told["actors"].items())
-
-
-def _left_out(told: dict[str, Any]) -> str:
-    return ", ".join(f"{fmt.counted(count, 'episode')} ({why})" for why, count in told["left_out"].items())
-
-
-def _spaces(told: dict[str, Any]) -> str:
-    origins = {told.get("observation_space_from"), told.get("action_space_from")}
-    return "of the environment" if origins == {"environment"} else "as the data shows them"
+def _size(entry: DatasetEntry) -> int:
+    return entry.found.bytes if entry.found is not None else 0

@@ -40,6 +40,8 @@ _COLUMNS = (("MEAN", "mean"), ("STD", "std"), ("MEDIAN", "median"), ("IQM", "iqm
 )
 @click.option("--jobs", type=Count(), help="Processes that play side by side.  [default: one a core, at most 4]")
 @click.option("--record", is_flag=True, help="Keep every step, for `mosaic replay`, and some clips.")
+@click.option("--offline", is_flag=True, help="Play nothing: estimate from a dataset what it would earn.")
+@click.option("--dataset", metavar="D", help="The dataset for --offline.  [default: the checkpoint's own]")
 @json_option
 @click.pass_obj
 def evaluate(
@@ -53,6 +55,8 @@ def evaluate(
     env_id: str | None,
     jobs: int | None,
     record: bool,
+    offline: bool,
+    dataset: str | None,
     as_json: bool,
 ) -> int:
     """Play episodes with a checkpoint and tell how it did.
@@ -65,6 +69,10 @@ def evaluate(
     from gym_gui.services.checkpoints.registry import TrainingRegistry
     from gym_gui.services.checkpoints.use import tool
 
+    if dataset and not offline:
+        raise click.UsageError("--dataset is for --offline, which plays nothing")
+    if offline:
+        return _estimate(session, checkpoint, dataset, seed, as_json=as_json)
     mode = _mode(deterministic=deterministic, sampled=sampled, both=both)
     if record and (jobs or 1) > 1:
         raise click.UsageError("choose one of --record and --jobs: recorded episodes are played one after the other")
@@ -83,6 +91,51 @@ def evaluate(
     else:
         _tell(entry, result)
     return ExitCode.OK if result["complete"] else ExitCode.INTERRUPTED
+
+
+def _estimate(session: CliSession, checkpoint: str, dataset: str | None, seed: int, *, as_json: bool) -> int:
+    """What a checkpoint would earn, judged without an environment."""
+    from gym_gui.services.checkpoints.registry import TrainingRegistry
+    from gym_gui.services.checkpoints.use import tool
+
+    entry = TrainingRegistry(session.paths).find(checkpoint)
+    name = dataset or str(entry.offline_dataset.get("name") or "")
+    if not name:
+        raise CliError(f"{entry.id} learned from no dataset: give one with --dataset", ExitCode.REFUSED)
+    words = ["--dataset", name, "--seed", str(seed), "--parent", str(os.getpid())]
+    with tool("estimate", entry, session.paths, words) as running:
+        result = _Watcher(0, quiet=True).until_done(running)
+    if result is None:
+        raise CliError("interrupted before there was an estimate", ExitCode.INTERRUPTED)
+    result.pop("at", None)
+    if as_json:
+        fmt.echo_json({"checkpoint": entry.id, **result})
+    else:
+        _tell_estimates(entry, result)
+    return ExitCode.OK
+
+
+def _tell_estimates(entry: CheckpointEntry, result: dict[str, Any]) -> None:
+    data = result["dataset"]
+    episodes = fmt.counted(data["episodes"], "episode")
+    click.echo(f"{entry.id}: {result['algo']}, judged by {data['name']} ({episodes}), nothing was played")
+    estimates = result["estimates"]
+    named = {
+        "the data's own policy": result["behaviour"],
+        "fitted Q (estimate)": estimates["fitted_q"],
+        "importance (estimate)": estimates["weighted_importance"],
+    }
+    rows = [[name, *(_shown(one[key]) for key in ("value", "low", "high"))] for name, one in named.items()]
+    click.echo(
+        fmt.table(["DISCOUNTED RETURN", "VALUE", "LOW", "HIGH"], rows, right=frozenset(("VALUE", "LOW", "HIGH")))
+    )
+    carried = estimates["weighted_importance"]["effective_episodes"] or 0.0
+    click.echo(f"Importance sampling rests on {carried:.1f} of {data['episodes']:,} episodes' worth of data.")
+    click.echo(fmt.dimmed(f"Discount {result['discount']:g}; estimates with 95 % intervals, not measurements."))
+
+
+def _shown(value: float | None) -> str:
+    return fmt.MISSING if value is None else fmt.quantity(value)
 
 
 def _mode(**asked: bool) -> str:

@@ -1,5 +1,5 @@
 """``mosaic metrics``: the numbers of a run as a table with a small curve for each, as CSV, as JSON, as a Parquet file,
-as an event file of TensorBoard or as an archive."""
+as an event file of TensorBoard or as an archive; and what its event files hold beside numbers."""
 
 from __future__ import annotations
 
@@ -78,6 +78,11 @@ def _mean(values: Sequence[float]) -> float | None:
 @json_option
 @click.option("--tensorboard", is_flag=True, help="Write an event file for TensorBoard, and say where.")
 @click.option("--archive", is_flag=True, help="Write training/metrics/RUN_ID.jsonl below the data root.")
+@click.option("--media", is_flag=True, help="List the histograms, images and texts of the run's event files.")
+@click.option("--histograms", metavar="TAG", help="How the values of a histogram are spread, step by step.")
+@click.option("--texts", metavar="TAG", help="Print the texts of a tag.")
+@click.option("--images", metavar="TAG", help="Write the images of a tag as files; needs --out.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Where --images writes.")
 @click.pass_obj
 def metrics(
     session: CliSession,
@@ -89,11 +94,26 @@ def metrics(
     as_json: bool,
     tensorboard: bool,
     archive: bool,
+    media: bool,
+    histograms: str | None,
+    texts: str | None,
+    images: str | None,
+    out: Path | None,
 ) -> None:
     """Show the metrics of a run.
 
     For each: the newest value, the mean of the last 100, the extremes and a small curve.
     """
+    wanted = [(kind, tag) for kind, tag in _asked(histograms, images, texts) if tag is not None]
+    if media or wanted or out is not None:
+        if len(wanted) + media != 1 or tags or as_csv or parquet or tensorboard or archive:
+            raise click.UsageError("choose one of --media, --histograms, --texts and --images, with --json or --last")
+        if (images is None) != (out is None):
+            raise click.UsageError("--images TAG and --out DIR belong together")
+        from gym_gui.cli.media_view import MediaView
+
+        MediaView(session, run, last=last, as_json=as_json).show(*(wanted or [("", "")])[0], out)
+        return
     if as_csv + as_json + tensorboard + archive + (parquet is not None) > 1:
         raise click.UsageError("choose one of --csv, --parquet, --json, --tensorboard and --archive")
     if tensorboard or archive:
@@ -115,6 +135,11 @@ def metrics(
         fmt.echo_json({"run_id": found.run_id, "series": [series_object(one) for one in series]})
     else:
         _tell(found, series)
+
+
+def _asked(histograms: str | None, images: str | None, texts: str | None) -> list[tuple[str, str | None]]:
+    """By the names of the kinds of :mod:`gym_gui.services.scalars.events`, which needs NumPy."""
+    return [("histogram", histograms), ("image", images), ("text", texts)]
 
 
 def _export(session: CliSession, run: str, *, tensorboard: bool) -> None:
@@ -206,9 +231,9 @@ def _row(series: pb.MetricSeries) -> list[str]:
 
 
 def _curves(series: Sequence[pb.MetricSeries], columns: int) -> list[str]:
-    return [sparkline(one.values, columns, _bars()) for one in series]
+    return [sparkline(one.values, columns, bars()) for one in series]
 
 
-def _bars() -> str:
+def bars() -> str:
     """Blocks where stdout can write them."""
     return _BARS if fmt.can_write(_BARS) else _ASCII_BARS

@@ -16,6 +16,7 @@ from gym_gui.cli.session import CliSession, named_run
 from mosaic_protocol.headline import RETURN_TAG
 
 if TYPE_CHECKING:
+    from gym_gui.services.charts.panels import Sheet
     from gym_gui.services.run_plots import Subject
     from gym_gui.services.trainer.client import TrainerClient
 
@@ -39,6 +40,11 @@ if TYPE_CHECKING:
     help="Mean of the newest N points, the points faint behind; 1: none.  [default: 100 for episodes, else 1]",
 )
 @click.option("--unfinished", is_flag=True, help="In groups also runs that are not over, failed or were cancelled.")
+@click.option(
+    "--baselines",
+    is_flag=True,
+    help="Of one run with a dataset: where it went online, and runs that learned from the data alone.",
+)
 @click.option("--title", default="", help="A heading.  [default: the environment]")
 @out_file.force_option
 @out_file.open_option
@@ -51,6 +57,7 @@ def plot(
     axis: str,
     smooth: int | None,
     unfinished: bool,
+    baselines: bool,
     title: str,
     force: bool,
     opens: bool,
@@ -74,13 +81,28 @@ def plot(
     question = PlotQuestion(chosen, Axis(axis), smooth, unfinished, title=fmt.one_line(title))
     try:
         with session.client() as client:
-            sheet, notes = plotted(client, _subjects(client, words), question)
+            if baselines:
+                sheet, notes = _against_baselines(client, words, question.title), list[str]()
+            else:
+                sheet, notes = plotted(client, _subjects(client, words), question)
     except (CompareError, FilterError) as error:
         raise CliError(str(error), ExitCode.REFUSED) from error
     content = files.picture(panels.arranged(sheet), out.suffix)
     out_file.put(out, content, opens=opens, quiet=False)
     for note in notes:
         click.echo(f"Note: {fmt.one_line(note)}")
+
+
+def _against_baselines(client: TrainerClient, words: Sequence[str], title: str) -> Sheet:
+    """A run's curve against runs that learned from the same dataset alone."""
+    from gym_gui.services.offline_course import course_of
+
+    if len(words) != 1:
+        raise click.UsageError("--baselines is about one run")
+    run = client.run(words[0])
+    if not run.dataset:
+        raise CliError(f"{run.name} did not learn from a dataset, so it has no offline baselines", ExitCode.REFUSED)
+    return course_of(client, run).sheet(title)
 
 
 def _subjects(client: TrainerClient, words: Sequence[str]) -> list[Subject]:

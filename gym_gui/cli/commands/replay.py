@@ -115,7 +115,7 @@ def what_was_compared(result: dict[str, Any]) -> list[str]:
 def _headline(result: dict[str, Any]) -> str:
     total = fmt.MISSING if result["return"] is None else fmt.quantity(result["return"])
     actors = ", ".join(
-        f"{fmt.one_line(actor or 'nobody named')} {count:,}" for actor, count in result["actors"].items()
+        f"{fmt.one_line(actor or 'unknown actor')} {count:,}" for actor, count in result["actors"].items()
     )
     ended = fmt.one_line(result["outcome"]) or "not ended"
     about = f"episode {result['episode']} of {fmt.one_line(str(result['env_id']))}, seed {result['seed']}"

@@ -294,6 +294,7 @@ def _facts(run: pb.Run, copied: str) -> list[tuple[str, str]]:
         ("tags", ", ".join(map(fmt.one_line, run.tags))),
         ("group", fmt.one_line(run.group)),
         ("sweep", fmt.one_line(run.sweep)),
+        ("preset", fmt.one_line(config["metadata"].get("preset") or "")),
         ("goes on from", run_view.short_id(run.parent) if run.parent else ""),
         ("reproduces", run_view.short_id(config["metadata"].get("reproduces") or "")),
         ("begins with", f"recorded steps of {copied}" if copied else ""),

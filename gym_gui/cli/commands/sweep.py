@@ -80,6 +80,8 @@ def sweep(ctx: click.Context) -> None:
 
 
 sweep_argument = click.argument("sweep", metavar="SWEEP")
+sweep_or_newest = click.argument("sweep", metavar="[SWEEP]", required=False)
+"""For commands that change nothing of a sweep: without a name they look at the newest."""
 
 
 # ---- start -------------------------------------------------------------------------------------------------------
@@ -95,6 +97,12 @@ sweep_argument = click.argument("sweep", metavar="SWEEP")
 @click.argument("script_flags", metavar="[SCRIPT FLAGS]", nargs=-1, type=click.UNPROCESSED)
 @click.option("--env-id", metavar="E", help="The environment to train on.", shell_complete=candidates.environments)
 @click.option("--dataset", metavar="D", help="The dataset to learn from, where the algorithm needs one.")
+@click.option(
+    "--preset",
+    metavar="NAME",
+    help="Begin from settings that were tuned for this environment; the space and flags that you give win.",
+    shell_complete=candidates.presets,
+)
 @click.option("--space", metavar="FILE", help="TOML file with the settings to search.", shell_complete=candidates.files)
 @click.option("--trials", type=Count(1, 100_000), default=20, show_default=True, help="How many settings to try.")
 @click.option("--parallel", type=Count(1, 1000), default=1, show_default=True, help="Runs at the same time.")
@@ -215,7 +223,7 @@ def start(session: CliSession, /, **given: Any) -> int:
 
 
 @sweep.command()
-@click.argument("sweep", metavar="[SWEEP]", required=False)
+@sweep_or_newest
 @click.option("--study", metavar="FILE", help="Show a study that Optuna wrote, SQLite or journal, instead.")
 @click.option("--all", "show_all", is_flag=True, help=f"List every trial, not only the best {SHOWN}.")
 @click.option("--follow", is_flag=True, help="Stay until the sweep is over, and tell of each trial.")
@@ -368,14 +376,18 @@ def _waited(look: Callable[[], Sweep], reached: Callable[[Sweep], bool], seconds
 
 
 @sweep.command()
-@sweep_argument
+@sweep_or_newest
 @json_option
 @click.pass_obj
-def report(session: CliSession, sweep: str, as_json: bool) -> int:
-    """Say what a sweep found, what it cost, and what pruning saved."""
+def report(session: CliSession, sweep: str | None, as_json: bool) -> int:
+    """Say what a sweep found, what it cost, and what pruning saved.
+
+    Without a name the newest one.
+    """
     from gym_gui.services.sweeps.report import report_of
 
     with session.client() as client:
+        sweep = sweep or _newest(client)
         found = client.sweep(sweep)
         file = client.sweep_message(sweep).study_file
     told = report_of(found)
@@ -390,7 +402,7 @@ def report(session: CliSession, sweep: str, as_json: bool) -> int:
 
 
 @sweep.command()
-@sweep_argument
+@sweep_or_newest
 @click.argument("count", metavar="[K]", type=Count(1, 100), default=1)
 @click.option("--seeds", type=Count(1, 1000), default=5, show_default=True, help="Fresh seeds for each.")
 @click.option(
@@ -399,17 +411,19 @@ def report(session: CliSession, sweep: str, as_json: bool) -> int:
 @click.option("--no-wait", is_flag=True, help="Start the runs and return; the same command reports later.")
 @json_option
 @click.pass_obj
-def best(session: CliSession, sweep: str, count: int, seeds: int, first_seed: int, no_wait: bool, as_json: bool) -> int:
+def best(
+    session: CliSession, sweep: str | None, count: int, seeds: int, first_seed: int, no_wait: bool, as_json: bool
+) -> int:
     """Measure the best settings on fresh seeds.
 
-    The best K are run beside the default ones, and compared. The value that a trial won with is the highest of many; on
-    seeds that the sweep never saw it is an honest one. The same command given again starts nothing twice. Where the
-    sweep is judged by evaluations, so are these runs.
+    Without a name those of the newest sweep. The best K are run beside the default ones, and compared. The value that
+    a trial won with is the highest of many; on seeds that the sweep never saw it is an honest one. The same command
+    given again starts nothing twice. Where the sweep is judged by evaluations, so are these runs.
     """
     from gym_gui.services.sweeps import fresh_seeds
 
     with session.client() as client:
-        found = client.sweep(sweep)
+        found = client.sweep(sweep or _newest(client))
         if found.best() is None:
             raise CliError(f"no trial of the sweep {found.name} is complete yet", ExitCode.REFUSED)
         taken = range(first_seed, first_seed + seeds)

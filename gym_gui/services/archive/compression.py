@@ -13,6 +13,7 @@ from mosaic_protocol.run_archive import ArchiveError
 
 SUFFIXES = (".tar.zst", ".tar.gz", ".tar")
 _ZSTD_MAGIC, _GZIP_MAGIC = b"\x28\xb5\x2f\xfd", b"\x1f\x8b"
+_TAR_MAGIC, _TAR_MAGIC_AT = b"ustar", 257
 _PIECE = 256 * 1024
 _ZSTD_PIECE = 2048
 """So many bytes are unpacked at once: four may stand for 128 KiB, so 64 MiB is the most that comes of them."""
@@ -76,11 +77,15 @@ def packing(file: BinaryIO, suffix: str) -> Writer:
 def unpacked(file: BinaryIO) -> Iterator[bytes]:
     """The content of a file in pieces. Raises OSError, and :class:`ArchiveError` for damage and for what follows the
     end; a file that ends too early is one."""
-    start = file.read(4)
+    start = file.read(_TAR_MAGIC_AT + len(_TAR_MAGIC))
     file.seek(0)
-    if start == _ZSTD_MAGIC:
+    if start.startswith(_ZSTD_MAGIC):
         return _from_zstd(file)
-    return _from_gzip(file) if start.startswith(_GZIP_MAGIC) else iter(lambda: file.read(_PIECE), b"")
+    if start.startswith(_GZIP_MAGIC):
+        return _from_gzip(file)
+    if start and start[_TAR_MAGIC_AT:] != _TAR_MAGIC:
+        raise ArchiveError("it is no archive of runs: it is no tar, and not one packed with zstd or gzip")
+    return iter(lambda: file.read(_PIECE), b"")
 
 
 def _from_zstd(file: BinaryIO) -> Iterator[bytes]:

@@ -66,6 +66,8 @@ class CheckpointEntry:
     spaces: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)
     lineage: dict[str, Any] = field(default_factory=dict)
+    offline_dataset: dict[str, Any] = field(default_factory=dict)
+    """The dataset that it learned from; {} where it learned from an environment."""
     is_best: bool = False
     is_last: bool = False
 
@@ -107,6 +109,7 @@ class CheckpointEntry:
             "spaces": self.spaces,
             "metrics": self.metrics,
             "lineage": self.lineage,
+            "offline_dataset": self.offline_dataset or None,
             "is_best": self.is_best,
             "is_last": self.is_last,
         }
@@ -128,6 +131,7 @@ def digest_of(manifest: CheckpointManifest) -> dict[str, Any]:
             if number_in(manifest.metrics, name) is not None
         },
         "lineage": {name: value for name, value in manifest.lineage.items() if name not in _LISTS or _is_list(value)},
+        "offline_dataset": manifest.offline_dataset,
     }
 
 

@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-_VERSION = 2
+_VERSION = 3
 _PATIENCE = 0.2
 
 Digest = dict[str, Any]

@@ -23,8 +23,13 @@ from mosaic_protocol.paths import MosaicPaths, checked_name
 from mosaic_protocol.suggest import did_you_mean
 from mosaic_protocol.worker_manifest import RunnerCapabilities, WorkerManifest, discover
 
-Use = Literal["evaluate", "act", "import_file"]
-_SPOKEN = {"evaluate": "evaluate checkpoints", "act": "let checkpoints act", "import_file": "import files"}
+Use = Literal["evaluate", "estimate", "act", "import_file"]
+_SPOKEN = {
+    "evaluate": "evaluate checkpoints",
+    "estimate": "estimate what checkpoints would earn",
+    "act": "let checkpoints act",
+    "import_file": "import files",
+}
 
 
 def require_whole(entry: CheckpointEntry) -> None:
@@ -44,7 +49,10 @@ def require_start(
             f"{entry.id} was imported: it holds networks, not a run to go on with; give it to --warm-start"
         )
     whose = [("worker", entry.worker, worker)] if entry.worker and worker else []
-    for what, there, here in (*whose, ("algorithm", entry.algo, algo), ("environment", entry.env_id, env_id)):
+    compared = [*whose, ("algorithm", entry.algo, algo), ("environment", entry.env_id, env_id)]
+    if flag == "warm_start" and entry.offline_dataset:
+        del compared[:-1]  # online algorithms go on from offline ones; whether networks fit is for the run to see
+    for what, there, here in compared:
         if there != here:
             raise UnusableCheckpointError(f"{entry.id} does not fit: its {what} is {there}, this run's is {here}")
 
@@ -78,11 +86,14 @@ def tool_for(use: Use, algo: str, worker: str = "") -> tuple[WorkerManifest, str
     return found, module
 
 
-def tool(use: Use, entry: CheckpointEntry, paths: MosaicPaths, words: Sequence[str]) -> WorkerTool:
-    """Start the tool of a checkpoint's worker. Raises CheckpointsError or ToolFailedError."""
+def tool(
+    use: Use, entry: CheckpointEntry, paths: MosaicPaths, words: Sequence[str], *, holds: Sequence[int] = ()
+) -> WorkerTool:
+    """Start the tool of a checkpoint's worker, which keeps the descriptors it ``holds``. Raises CheckpointsError or
+    ToolFailedError."""
     require_whole(entry)
     manifest, module = tool_for(use, entry.algo, entry.worker)
-    return WorkerTool(manifest, paths, module, ["--checkpoint", str(entry.path), *words])
+    return WorkerTool(manifest, paths, module, ["--checkpoint", str(entry.path), *words], holds=holds)
 
 
 def capabilities(entry: CheckpointEntry) -> dict[str, bool]:

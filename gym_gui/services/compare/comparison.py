@@ -192,7 +192,7 @@ def _length_notes(groups: Sequence[Compared], question: Question) -> Iterator[st
     if min(steps) < 0.98 * max(steps):
         yield (
             f"runs have different lengths, {min(steps):,} to {max(steps):,} steps: "
-            f"--at {min(steps)} compares them at the same step"
+            f"`mosaic compare --at {min(steps)}` compares them at the same step"
         )
 
 

@@ -140,7 +140,10 @@ def why_left_out(run: pb.Run, *, unfinished: bool) -> str:
         return ""
     if run.state != RunState.TERM:
         return "not over yet"
-    return f"{run.outcome.replace('_', ' ')}: {run.reason}" if run.reason else run.outcome.replace("_", " ")
+    word = run.outcome.replace("_", " ")
+    if run.reason.startswith(word):  # as the reason of a canceled run does
+        return run.reason
+    return f"{word}: {run.reason}" if run.reason else word
 
 
 def trained(

@@ -1,7 +1,7 @@
 """A comparison as one HTML file that can be mailed: pictures, numbers and program are inside, nothing is loaded.
 
-Names come from people and may hold anything: every text passes :func:`_e`, numbers and names for the program travel as
-JSON in which no tag can begin, and a policy lets exactly the style and the script of this file work.
+Names come from people and may hold anything: every text passes :func:`escaped`, numbers and names for the program
+travel as JSON in which no tag can begin, and a policy lets exactly the style and the script of this file work.
 """
 
 from __future__ import annotations
@@ -59,38 +59,38 @@ def document(found: Comparison, origin: Origin, about: About) -> str:
         panels = {one.axis: figures.curve_panel(found, one) for one in drawn_over}
         charts |= {f"curve-{axis}": _chart(panel, _UNITS[axis]) for axis, panel in panels.items()}
         sections.append(_curves(panels, curves))
-    sections.append(_pair(_improvements(found), _profile(profile)))
+    sections.append(pair(_improvements(found), _profile(profile)))
     sections += [_notes(found), _runs(found), _left_out(found), _settings(found, origin), _made(found, origin, about)]
-    style, script = _parts()
+    style, script = style_and_script()
     return Template((_HERE / "page.html").read_text(encoding="utf-8")).substitute(
-        policy=_policy(style, script),
+        policy=policy_for(style, script),
         style=style,
         script=script,
-        title=_e(figures.heading(found)),
-        about=_e(f"{figures.measure(found)}{_where(found)}. {_sizes(found)}. Made {about.when} with MOSAIC."),
-        finding=_e(finding(found)),
+        title=escaped(figures.heading(found)),
+        about=escaped(f"{figures.measure(found)}{_where(found)}. {_sizes(found)}. Made {about.when} with MOSAIC."),
+        finding=escaped(finding(found)),
         toggles=_toggles(found),
         axes=_axis_choice([one.axis for one in drawn_over]) if curves else "",
         sections="\n".join(part for part in sections if part),
-        data=_json({"colours": COLOURS, "charts": charts}),
-        footer=_e(f"SHA-256 of the data: {origin.data_hash}"),
+        data=safe_json({"colours": COLOURS, "charts": charts}),
+        footer=escaped(f"SHA-256 of the data: {origin.data_hash}"),
     )
 
 
 # ---- what makes it safe ------------------------------------------------------------------------------------------
 
 
-def _e(text: str) -> str:
+def escaped(text: str) -> str:
     return escape(one_line(text))
 
 
-def _json(value: Any) -> str:
+def safe_json(value: Any) -> str:
     """JSON in which neither a tag nor a comment can begin."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _parts() -> tuple[str, str]:
+def style_and_script() -> tuple[str, str]:
     """Style and program, without their tags."""
     text = (_HERE / "page_parts.html").read_text(encoding="utf-8")
     style, script = (text.split(f"<{tag}>")[1].split(f"</{tag}>")[0] for tag in ("style", "script"))
@@ -106,7 +106,7 @@ def _parts() -> tuple[str, str]:
     ), script
 
 
-def _policy(style: str, script: str) -> str:
+def policy_for(style: str, script: str) -> str:
     def allowed(text: str) -> str:
         return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
@@ -152,7 +152,7 @@ def _sizes(found: Comparison) -> str:
 def _toggles(found: Comparison) -> str:
     return "".join(
         f'<label><input type="checkbox" checked data-group="{number}">'
-        f'<span class="swatch {colour_of(number)}"></span>{_e(group.label)}</label>'
+        f'<span class="swatch {colour_of(number)}"></span>{escaped(group.label)}</label>'
         for number, group in enumerate(found.groups)
     )
 
@@ -173,12 +173,12 @@ def _axis_choice(axes: Sequence[Axis]) -> str:
 # ---- sections ----------------------------------------------------------------------------------------------------
 
 
-def _section(title: str, hint: str, body: str) -> str:
-    said = f'<p class="hint">{_e(hint)}</p>' if hint else ""
-    return f"<section><h2>{_e(title)}</h2>{said}{body}</section>"
+def section(title: str, hint: str, body: str) -> str:
+    said = f'<p class="hint">{escaped(hint)}</p>' if hint else ""
+    return f"<section><h2>{escaped(title)}</h2>{said}{body}</section>"
 
 
-def _pair(*sections: str) -> str:
+def pair(*sections: str) -> str:
     there = [one for one in sections if one]
     return f'<div class="pair">{"".join(there)}</div>' if len(there) > 1 else "".join(there)
 
@@ -195,7 +195,7 @@ def _estimates(found: Comparison) -> str:
         f"Each dot is a run, the upright line the IQM (mean of the middle half of the runs), the bar its {_PERCENT} % "
         "interval. Names of runs appear under the pointer."
     )
-    return _section("What was reached", hint, f"{_picture(panel, _WIDE)}{_table(heads, rows, numbered=True)}")
+    return section("What was reached", hint, f"{picture(panel, _WIDE)}{table(heads, rows, numbered=True)}")
 
 
 def _curves(panels: dict[Axis, LinePanel], curves: Sequence[Curves]) -> str:
@@ -207,18 +207,19 @@ def _curves(panels: dict[Axis, LinePanel], curves: Sequence[Curves]) -> str:
     for one in curves:
         panel = panels.get(one.axis)
         if panel is None:
-            parts.append("".join(f'<p class="hint">{_e(note[:1].upper() + note[1:])}.</p>' for note in one.notes))
+            parts.append("".join(f'<p class="hint">{escaped(note[:1].upper() + note[1:])}.</p>' for note in one.notes))
             continue
-        picture = f'<figure data-chart="curve-{one.axis}">{svg.fragment(drawn(panel, _WIDE, 380.0))}</figure>'
+        shapes = svg.fragment(drawn(panel, _WIDE, 380.0))
+        picture = f'<figure class="broad" data-chart="curve-{one.axis}">{shapes}</figure>'
         numbers = _numbers(panel, _UNITS[one.axis])
-        parts.append(f'<div data-axis="{one.axis}">{picture}{_list(one.notes)}{numbers}</div>')
-    return _section("How it was reached", hint, "".join(parts))
+        parts.append(f'<div data-axis="{one.axis}">{picture}{listed(one.notes)}{numbers}</div>')
+    return section("How it was reached", hint, "".join(parts))
 
 
 def _profile(panel: LinePanel) -> str:
     hint = "How many of the runs score above τ. The higher curve is better; where two cross, neither is."
     picture = f'<figure data-chart="profile">{svg.fragment(drawn(panel, _HALF, 330.0))}</figure>'
-    return _section("Performance profile", hint, picture + _numbers(panel, ""))
+    return section("Performance profile", hint, picture + _numbers(panel, ""))
 
 
 def _improvements(found: Comparison) -> str:
@@ -229,11 +230,11 @@ def _improvements(found: Comparison) -> str:
     rows = [[one, other, interval(estimate)] for (one, other), estimate in pairs]
     hint = "Over all pairs of runs, a draw counts half; dashed: neither is better."
     panel = figures.improvement_panel(found)
-    return _section("Probability of improvement", hint, f"{_picture(panel, _HALF)}{_table(heads, rows)}")
+    return section("Probability of improvement", hint, f"{picture(panel, _HALF)}{table(heads, rows)}")
 
 
 def _notes(found: Comparison) -> str:
-    return _section("What weakens this comparison", "", _list(found.notes)) if found.notes else ""
+    return section("What weakens this comparison", "", listed(found.notes)) if found.notes else ""
 
 
 def _runs(found: Comparison) -> str:
@@ -248,29 +249,29 @@ def _runs(found: Comparison) -> str:
             cells += [f"{run.last_step:,}", duration(run.active_seconds), figure(one.score)]
             if len(found.environments) > 1:
                 cells.insert(2, run.env_id)
-            parts.append(_line(cells, heads, number))
-    return _section("Every run that counts", "", _rows(heads, parts))
+            parts.append(table_line(cells, heads, number))
+    return section("Every run that counts", "", table_rows(heads, parts))
 
 
 def _left_out(found: Comparison) -> str:
     left = [(group.label, one) for group in found.groups for one in group.left_out]
     if not left:
-        return _section("What was left out", "", "<p>Nothing: every run that was asked for counts.</p>")
+        return section("What was left out", "", "<p>Nothing: every run that was asked for counts.</p>")
     heads = [("Group", ""), ("Run", ""), ("Id", ""), ("Steps", "n"), ("Why", "")]
     rows = [
         [label, one.run.name, short_id(one.run.run_id), f"{one.run.last_step:,}", one.why_not] for label, one in left
     ]
     hint = "A run that failed did not reach what it would have. If one group fails more often, that is a result."
-    return _section("What was left out", hint, _table(heads, rows))
+    return section("What was left out", hint, table(heads, rows))
 
 
 def _settings(found: Comparison, origin: Origin) -> str:
     if not origin.differences:
-        return _section("What differs between the runs", "", "<p>Nothing that was recorded.</p>")
+        return section("What differs between the runs", "", "<p>Nothing that was recorded.</p>")
     heads = [("", ""), ("", ""), *((group.label, "") for group in found.groups)]
     rows = [[one.section, one.name, *one.values] for one in origin.differences]
     hint = f"Settings, code and packages; (×3): so many runs have it. {origin.equal} other recorded things are equal."
-    return _section("What differs between the runs", hint, _table(heads, rows))
+    return section("What differs between the runs", hint, table(heads, rows))
 
 
 def _made(found: Comparison, origin: Origin, about: About) -> str:
@@ -285,35 +286,36 @@ def _made(found: Comparison, origin: Origin, about: About) -> str:
         method += f" Scores are normalised. {scales}."
     facts = [*((f"runs: {name}", value) for name, value in origin.facts), *origin.made_by]
     facts += [("made", about.when), ("SHA-256 of the data", origin.data_hash)]
-    items = "".join(f"<dt>{_e(name)}</dt><dd>{_e(value)}</dd>" for name, value in facts)
-    body = f"<p>{_e(method)}</p><pre><code>{_e(about.command)}</code></pre><dl>{items}</dl>"
-    return _section("How this was made", "", body)
+    items = "".join(f"<dt>{escaped(name)}</dt><dd>{escaped(value)}</dd>" for name, value in facts)
+    body = f"<p>{escaped(method)}</p><pre><code>{escaped(about.command)}</code></pre><dl>{items}</dl>"
+    return section("How this was made", "", body)
 
 
 # ---- parts -------------------------------------------------------------------------------------------------------
 
 
-def _picture(panel: DotPanel, width: float) -> str:
-    return f"<figure>{svg.fragment(drawn(panel, width))}</figure>"
+def picture(panel: DotPanel, width: float) -> str:
+    broad = ' class="broad"' if width == _WIDE else ""
+    return f"<figure{broad}>{svg.fragment(drawn(panel, width))}</figure>"
 
 
-def _list(notes: Sequence[str]) -> str:
-    return f'<ul class="notes">{"".join(f"<li>{_e(note)}</li>" for note in notes)}</ul>' if notes else ""
+def listed(notes: Sequence[str]) -> str:
+    return f'<ul class="notes">{"".join(f"<li>{escaped(note)}</li>" for note in notes)}</ul>' if notes else ""
 
 
-def _table(heads: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]], *, numbered: bool = False) -> str:
-    return _rows(heads, [_line(row, heads, place if numbered else None) for place, row in enumerate(rows)])
+def table(heads: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]], *, numbered: bool = False) -> str:
+    return table_rows(heads, [table_line(row, heads, place if numbered else None) for place, row in enumerate(rows)])
 
 
-def _line(cells: Sequence[str], heads: Sequence[tuple[str, str]], series: int | None = None) -> str:
+def table_line(cells: Sequence[str], heads: Sequence[tuple[str, str]], series: int | None = None) -> str:
     kinds = [f' class="{kind}"' if kind else "" for _, kind in heads]
-    inside = "".join(f"<td{kind}>{_e(cell)}</td>" for cell, kind in zip(cells, kinds, strict=True))
+    inside = "".join(f"<td{kind}>{escaped(cell)}</td>" for cell, kind in zip(cells, kinds, strict=True))
     return f"<tr>{inside}</tr>" if series is None else f'<tr data-series="{series}">{inside}</tr>'
 
 
-def _rows(heads: Sequence[tuple[str, str]], lines: Sequence[str]) -> str:
+def table_rows(heads: Sequence[tuple[str, str]], lines: Sequence[str]) -> str:
     titles = "".join(
-        f'<th scope="col"{f""" class="{kind}" """ if kind else ""}>{_e(text)}</th>' for text, kind in heads
+        f'<th scope="col"{f""" class="{kind}" """ if kind else ""}>{escaped(text)}</th>' for text, kind in heads
     )
     return f'<div class="wide"><table><thead><tr>{titles}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
 
@@ -332,7 +334,7 @@ def _numbers(panel: LinePanel, unit: str) -> str:
             place = np.flatnonzero(one.x == x)
             cells.append(_cell(one, int(place[0])) if len(place) else "")
         rows.append(cells)
-    return f"<details><summary>The numbers of this figure</summary>{_table(heads, rows)}</details>"
+    return f"<details><summary>The numbers of this figure</summary>{table(heads, rows)}</details>"
 
 
 def _cell(one: Any, place: int) -> str:

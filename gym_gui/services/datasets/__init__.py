@@ -1,8 +1,8 @@
-"""Datasets made of recorded steps: whole episodes in HDF5, and where they came from. Needs neither Qt nor a daemon."""
+"""Datasets to learn from: made of recorded steps, collected, imported; and where they came from. Needs neither Qt nor a
+daemon."""
 
 from __future__ import annotations
 
-from gym_gui.services.datasets.errors import DatasetsError, UnknownDatasetError
-from gym_gui.services.datasets.registry import DatasetEntry, DatasetRegistry
+from mosaic_protocol.datasets import DatasetEntry, DatasetRegistry, DatasetsError, Integrity, UnknownDatasetError
 
-__all__ = ["DatasetEntry", "DatasetRegistry", "DatasetsError", "UnknownDatasetError"]
+__all__ = ["DatasetEntry", "DatasetRegistry", "DatasetsError", "Integrity", "UnknownDatasetError"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mosaic_protocol.dataset_files.spaces import leaves
 from mosaic_protocol.steps.columns import Path
 from mosaic_protocol.steps.recorded_episodes import FormError
 
@@ -37,8 +38,8 @@ class SeenValues:
     def fits(self, space: str) -> bool:
         """Whether a space is one of values like these: the same parts, each of its kind, its form and, where they are
         counted, in its range. Bounds of other numbers are not looked at: environments do not keep to them."""
-        leaves = _leaf_spaces(json.loads(space))
-        return leaves.keys() == self._forms.keys() and all(self._fits(path, one) for path, one in leaves.items())
+        parts = leaves(json.loads(space))
+        return parts.keys() == self._forms.keys() and all(self._fits(path, one) for path, one in parts.items())
 
     def _fits(self, path: Path, space: dict[str, Any]) -> bool:
         kind, shape = self._forms[path]
@@ -85,15 +86,6 @@ class SeenValues:
         low, high = (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
         bounds = {"low": np.full(shape, low, dtype).tolist(), "high": np.full(shape, high, dtype).tolist()}
         return {"type": "Box", "dtype": str(dtype), "shape": list(shape), **bounds}
-
-
-def _leaf_spaces(space: dict[str, Any], at: Path = ()) -> dict[Path, dict[str, Any]]:
-    """The parts of a space, each with its place."""
-    inner = space.get("subspaces")
-    if inner is None:
-        return {at: space}
-    pairs = inner.items() if isinstance(inner, dict) else enumerate(inner)
-    return {path: leaf for key, value in pairs for path, leaf in _leaf_spaces(value, (*at, key)).items()}
 
 
 def _forms(values: dict[Path, Any]) -> dict[Path, tuple[str, tuple[int, ...]]]:

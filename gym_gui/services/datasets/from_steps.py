@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import math
 import re
-import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gym_gui.services.datasets.errors import DatasetsError
-from gym_gui.services.datasets.registry import (
-    DATA,
-    MANIFEST,
-    MANIFEST_VERSION,
-    DatasetEntry,
-    DatasetRegistry,
-    file_sha256,
-    staged,
-)
+from gym_gui.services.datasets.environments import steps_limit
+from gym_gui.services.datasets.making import drafted, finish, made
 from gym_gui.services.recorded_steps import StepSource, described, played_by
+from mosaic_protocol.datasets import DATA, DatasetEntry, DatasetsError
 from mosaic_protocol.paths import MosaicPaths
 
 if TYPE_CHECKING:
     from gym_gui.services.datasets.episode_file import EpisodeFile
     from mosaic_protocol.steps.recorded_episodes import RecordedEpisode
 
-INSTALL = "python -m mosaic_worker.extras --set datasets"
 _KINDS = ("actor", "agent", "episode")
 _NUMBER = re.compile(r"[0-9]{1,18}")
 """Of an episode. What counts as a digit elsewhere, or has more than 63 bits, numbers none."""
@@ -69,12 +58,6 @@ class Only:
         return f"{self.kind}={self.value}"
 
 
-def require_h5py() -> None:
-    """Raises DatasetsError with the command that installs it."""
-    if find_spec("h5py") is None:
-        raise DatasetsError(f"datasets are written with h5py, which is not installed: `{INSTALL}` does that")
-
-
 def make(
     source: StepSource,
     name: str,
@@ -86,30 +69,29 @@ def make(
 
     Raises DatasetsError, and ChunkError for damaged steps.
     """
-    require_h5py()
-    folder = DatasetRegistry(paths).new_folder(name)
-    try:
-        with staged(folder) as draft:
-            manifest = _written(source, draft / DATA, only, progress)
-            manifest |= {"name": name, **_spaces(manifest.pop("seen"), source, paths)}
-            text = json.dumps({"v": MANIFEST_VERSION, **manifest}, indent=1)
-            (draft / MANIFEST).write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        DatasetRegistry(paths).new_folder(name)  # another process may have made one of this name meanwhile
-        raise DatasetsError(f"{folder} cannot be written: {error.strerror or error}") from error
-    made = DatasetRegistry(paths).find(name)
-    made.require_readable()
-    return made
+    with drafted(name, paths) as draft:
+        told = write_episodes([source], draft / DATA, only, progress)
+        told |= {"name": name, **spaces_of(told.pop("seen"), source, paths)}
+        finish(draft, told)
+    return made(name, paths)
 
 
-def _written(source: StepSource, path: Path, only: Only | None, progress: Callable[[int, int], None]) -> dict[str, Any]:
+def write_episodes(
+    sources: Sequence[StepSource],
+    path: Path,
+    only: Only | None,
+    progress: Callable[[int, int], None] = lambda episodes, steps: None,
+) -> dict[str, Any]:
+    """Write the whole episodes of recordings of one environment, one after the other; what a manifest says of them,
+    and under ``seen`` what their values have in common. Raises DatasetsError where there is none, and ChunkError."""
     from gym_gui.services.datasets.episode_file import EpisodeFile
     from mosaic_protocol.steps.recorded_episodes import FormError, read_episodes
 
     left_out: Counter[str] = Counter()
     wanted = only.number if only is not None else None
     with closing(EpisodeFile(path)) as file:
-        for episode in read_episodes(source.chunks(wanted), wanted):  # its chunks hold steps of others as well
+        # Chunks of the one episode that is wanted hold steps of others as well.
+        for episode in chain.from_iterable(read_episodes(source.chunks(wanted), wanted) for source in sources):
             if why := _why_not(episode, only):
                 left_out[why] += 1
                 continue
@@ -121,8 +103,8 @@ def _written(source: StepSource, path: Path, only: Only | None, progress: Callab
     if not file.episodes:
         found = "; ".join(f"{count} left out: {why}" for why, count in left_out.items())
         nothing = "no steps were recorded" if wanted is None else f"there is no episode {wanted}"
-        raise DatasetsError(f"{source.name} has no episode for a dataset ({found or nothing})")
-    return {**_described(file, path, source), "left_out": dict(left_out), "only": str(only) if only else None}
+        raise DatasetsError(f"{sources[0].name} has no episode for a dataset ({found or nothing})")
+    return {**_described(file, sources[0]), "left_out": dict(left_out), "only": str(only) if only else None}
 
 
 def _why_not(episode: RecordedEpisode, only: Only | None) -> str:
@@ -139,28 +121,16 @@ def _why_not(episode: RecordedEpisode, only: Only | None) -> str:
     return ""
 
 
-def _described(file: EpisodeFile, path: Path, source: StepSource) -> dict[str, Any]:
-    returns = file.returns
-    mean = sum(returns) / len(returns)
+def _described(file: EpisodeFile, source: StepSource) -> dict[str, Any]:
     return {
-        "created_at": time.time(),
-        "episodes": file.episodes,
-        "steps": file.steps,
-        "returns": {"mean": _finite(mean), "min": _finite(min(returns)), "max": _finite(max(returns))},
         "actors": file.actors,
         "env_id": source.about.get("env_id"),
         "source": played_by(source.about),
-        "sha256": file_sha256(path),
-        "bytes": path.stat().st_size,
         "seen": {"observation": file.observations, "action": file.actions},
     }
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _spaces(seen: dict[str, Any], source: StepSource, paths: MosaicPaths) -> dict[str, Any]:
+def spaces_of(seen: dict[str, Any], source: StepSource, paths: MosaicPaths) -> dict[str, Any]:
     """The environment's own, where it can be made here and fits the data; else what the data shows."""
     told, why = described(source, paths)
     spaces: dict[str, Any] = {}
@@ -169,4 +139,6 @@ def _spaces(seen: dict[str, Any], source: StepSource, paths: MosaicPaths) -> dic
         fits = isinstance(space, str) and values.fits(space)
         spaces[f"{name}_space"] = space if fits else values.space()
         spaces[f"{name}_space_from"] = "environment" if fits else "data"
-    return {**spaces, "env_spec": told.get("env_spec"), "versions": told.get("versions", {}), "spaces_note": why}
+    spec = told.get("env_spec")
+    about = {"env_spec": spec, "versions": told.get("versions", {}), "max_episode_steps": steps_limit(spec)}
+    return {**spaces, **about, "spaces_note": why}

@@ -1,6 +1,7 @@
 """A dataset where Minari looks for its own: the same file, with the description that Minari reads.
 
-Needs neither h5py nor Minari. Pictures are stored as they are, not as JPEG, which Minari reads from 0.5.4 on.
+Needs no Minari. Where the last observation of an episode is not known, the one before it stands in its place. Pictures
+are stored as they are, not as JPEG, which Minari reads from 0.5.4 on.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ import json
 import os
 import re
 import shutil
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from gym_gui.services.datasets.errors import DatasetsError
-from gym_gui.services.datasets.registry import DatasetEntry, staged
+from mosaic_protocol.datasets import DatasetEntry, DatasetsError
+from mosaic_protocol.datasets.manifest import EPISODES
+from mosaic_protocol.datasets.registry import staged
 from mosaic_protocol.whole_files import write_whole
 
 MINARI_VERSION = "0.5.4"
@@ -46,7 +49,7 @@ def export(entry: DatasetEntry, dataset_id: str, root: Path | None = None) -> Pa
         with staged(folder) as draft:
             data = draft / _DATA_FOLDER
             data.mkdir()
-            shutil.copyfile(entry.data, data / _DATA_FILE)
+            _copy(entry, data / _DATA_FILE)
             (data / _METADATA).write_text(json.dumps(_metadata(entry, dataset_id)), encoding="utf-8")
         _make_namespaces(root, found["namespace"])
     except OSError as error:
@@ -54,8 +57,21 @@ def export(entry: DatasetEntry, dataset_id: str, root: Path | None = None) -> Pa
     return folder
 
 
+def _copy(entry: DatasetEntry, file: Path) -> None:
+    if entry.manifest.layout == EPISODES:
+        shutil.copyfile(entry.data, file)
+        return
+    from gym_gui.services.datasets.episode_file import EpisodeArrays, EpisodeFile
+    from mosaic_protocol.dataset_files import data_file
+
+    with closing(EpisodeFile(file)) as out, data_file.opened(entry.data, entry.manifest.layout) as found:
+        for number in range(len(found.starts) - 1):
+            steps = int(found.starts[number + 1] - found.starts[number])
+            out.add_arrays(EpisodeArrays.of(found, number, found.actors(number) or [""] * steps))
+
+
 def _metadata(entry: DatasetEntry, dataset_id: str) -> dict[str, Any]:
-    manifest = entry.manifest
+    manifest = entry.manifest.as_json()
     told = {
         "dataset_id": dataset_id,
         "minari_version": MINARI_VERSION,
@@ -66,7 +82,7 @@ def _metadata(entry: DatasetEntry, dataset_id: str) -> dict[str, Any]:
         "observation_space": manifest["observation_space"],
         "action_space": manifest["action_space"],
         "dataset_size": round(manifest["bytes"] / 1e6, 1),
-        "algorithm_name": ", ".join(actor or "nobody named" for actor in manifest["actors"]),
+        "algorithm_name": ", ".join(actor or "unknown actor" for actor in manifest["actors"]),
         "description": f"Made by MOSAIC from recorded steps; sha256 {manifest['sha256']}.",
         "mosaic": {name: manifest.get(name) for name in ("name", "source", "actors", "only", "left_out", "sha256")},
     }

@@ -77,10 +77,12 @@ def checksums(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArr
 def _block_sums(padded: NDArray[np.uint8], ends: Any, lengths: Any, place: Any) -> NDArray[np.uint32]:
     import numpy as np
 
-    windows = np.lib.stride_tricks.sliding_window_view(padded, _BLOCK)
+    width = _width(int(lengths.max(initial=1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded[_BLOCK - width :], width)
     blocks = windows[ends - place * _BLOCK]  # what the padding shifts, a window's own width takes back
-    valid = np.minimum(_BLOCK, lengths - place * _BLOCK)
-    blocks[np.arange(_BLOCK) < (_BLOCK - valid)[:, None]] = 0
+    valid = np.minimum(width, lengths - place * _BLOCK)
+    if (valid < width).any():
+        blocks[np.arange(width) < (width - valid)[:, None]] = 0
     words = np.ascontiguousarray(blocks.view("<u4").T)
     low, high = _word_tables()
     sums = np.zeros(len(ends), np.uint32)
@@ -88,6 +90,11 @@ def _block_sums(padded: NDArray[np.uint8], ends: Any, lengths: Any, place: Any) 
         sums ^= word
         sums = low[sums & np.uint32(0xFFFF)] ^ high[sums >> np.uint32(16)]
     return sums
+
+
+def _width(longest: int) -> int:
+    """How many bytes of a block there are to sum: where all parts are short, as headers are, not all of them."""
+    return min(_BLOCK, -(-max(1, longest) // 4) * 4)
 
 
 def _joined(sums: NDArray[np.uint32], place: Any, level: int) -> tuple[NDArray[np.uint32], Any]:

@@ -122,15 +122,27 @@ class EventFileReader:
         return Part(points, [one for part in parts for one in part.listed])
 
     def record_of(self, listed: Listed) -> tuple[bytes, ev.Value]:
-        """The record that something listed lies in, and the value: for ``texts``, ``images`` and ``histogram``."""
+        """The record that something listed lies in, and the value: for ``texts``, ``images`` and ``histogram``. Raises
+        :class:`EventFileError` when the file was changed since."""
         with self._opened() as stream:
             stream.seek(listed.offset)
-            record = stream.read(listed.length)
+            data = stream.read(listed.length + _FOOTER)
+        record = data[: listed.length]
         try:
+            if not _is_sound(data, listed.length):
+                raise WireError("another checksum")
             values = ev.read_event(record, dict(self._plugins)).values
             return record, next(one for one in values if (one.kind, one.tag) == (listed.kind, listed.tag))
         except (WireError, StopIteration):
             raise EventFileError(f"{self.path} has changed: {listed.tag!r} is not there any more") from None
+
+    def troubles(self) -> Iterator[str]:
+        """A sentence for each thing that is wrong with the file, as far as it was read."""
+        if self.damaged:
+            records = "1 record is" if self.damaged == 1 else f"{self.damaged:,} records are"
+            yield f"{records} damaged in {self.path} and left out"
+        if self.ended:
+            yield f"{self.path} is not read to its end: {self.ended}"
 
     def _is_ended(self) -> bool:
         return bool(self.ended)
@@ -340,6 +352,15 @@ class EventFileReader:
             number = self._numbers[tag] = len(self.tags)
             self.tags.append(tag)
         return number
+
+
+def _is_sound(data: bytes, length: int) -> bool:
+    """Whether a record that is followed by its checksum is all there."""
+    if len(data) < length + _FOOTER:
+        return False
+    raw = np.frombuffer(data, np.uint8)
+    start, size = np.zeros(1, np.int64), np.full(1, length, np.int64)
+    return bool((checksums(raw, start, size) == _unsigned(raw, size)).all())
 
 
 def _columns(points: Points) -> tuple[NDArray[np.int32], Ints, Floats, Floats]:

@@ -23,11 +23,13 @@ _PLUGINS = {
     "hparams": HPARAMS,
 }
 LONGEST_TAG = 1000
+MOST_BUCKETS = 10_000
+"""Writers make some hundred buckets at most; one that says more is no histogram that anybody could look at."""
 _WALL_TIME, _STEP, _SUMMARY = 1, 2, 5
 _VALUE = 1
 _TAG, _SIMPLE, _IMAGE, _HISTOGRAM, _TENSOR, _METADATA = 1, 2, 4, 5, 8, 9
 _PLUGIN_DATA, _PLUGIN_NAME, _PLUGIN_CONTENT = 1, 1, 2
-_DTYPE, _CONTENT, _FLOATS, _DOUBLES, _INTS, _STRINGS, _INT64S = 1, 4, 5, 6, 7, 8, 10
+_DTYPE, _SHAPE, _CONTENT, _FLOATS, _DOUBLES, _INTS, _STRINGS, _INT64S = 1, 2, 4, 5, 6, 7, 8, 10
 _CONTENT_FORMS = {1: "<f", 2: "<d", 3: "<i", 4: "<B", 6: "<b", 9: "<q", 17: "<H", 19: "<e", 22: "<I", 23: "<Q"}
 _BFLOAT16 = 14
 
@@ -154,24 +156,63 @@ def images(record: bytes, value: Value) -> list[bytes]:
     """The pictures of an image value, encoded as they are (mostly PNG)."""
     parts = {part.number: part for part in wire.fields(record, value.begin, value.end)}
     if _IMAGE in parts:
-        held = {part.number: part for part in wire.fields(record, parts[_IMAGE].begin, parts[_IMAGE].end)}
+        inside = wire.fields(record, parts[_IMAGE].begin, parts[_IMAGE].end)
+        held = {part.number: part for part in inside if part.kind == BYTES}
         return [record[held[4].begin : held[4].end]] if 4 in held else []
     return list(_strings(record, value))[2:]  # width and height stand before them
 
 
 def histogram(record: bytes, value: Value) -> list[tuple[float, float, float]]:
-    """(left, right, count) of each bucket."""
-    parts = {part.number: part for part in wire.fields(record, value.begin, value.end)}
+    """(left, right, count) of each bucket. Raises :class:`WireError` for more than :data:`MOST_BUCKETS`."""
+    parts = {part.number: part for part in wire.fields(record, value.begin, value.end) if part.kind == BYTES}
     if _HISTOGRAM in parts:
-        held = {part.number: part for part in wire.fields(record, parts[_HISTOGRAM].begin, parts[_HISTOGRAM].end)}
-        rights, counts = (_doubles(record, held[number]) if number in held else [] for number in (6, 7))
-        least = wire.double(record, held[1]) if 1 in held else 0.0
-        return [(left, right, count) for left, right, count in zip([least, *rights], rights, counts, strict=False)]
-    if _TENSOR not in parts:
+        return _bounded_histogram(record, parts[_HISTOGRAM])
+    return _tensor_histogram(record, parts[_TENSOR]) if _TENSOR in parts else []
+
+
+def _bounded_histogram(record: bytes, message: wire.Field) -> list[tuple[float, float, float]]:
+    """The older style: right ends and counts, and the least and greatest value, because the outermost ends are often
+    the largest number that there is."""
+    held = {part.number: part for part in wire.fields(record, message.begin, message.end)}
+    rights, counts = (_doubles(record, held[number]) if number in held else [] for number in (6, 7))
+    least, most = (_end(record, held.get(number)) for number in (1, 2))
+    buckets = zip([least, *rights], rights, counts, strict=False)
+    if least >= most:  # one value alone, or a writer that does not say
+        return list(buckets)
+    return [(max(left, least), min(right, most), count) for left, right, count in buckets]
+
+
+def _end(record: bytes, part: wire.Field | None) -> float:
+    """Zero is what a message leaves out."""
+    return wire.double(record, part) if part is not None and part.kind == FIXED64 else 0.0
+
+
+def _tensor_histogram(record: bytes, tensor: wire.Field) -> list[tuple[float, float, float]]:
+    """The newer style: a table of three columns."""
+    held = {part.number: part for part in wire.fields(record, tensor.begin, tensor.end)}
+    _require_few(_claimed_rows(record, held.get(_SHAPE)))
+    single = _DTYPE in held and held[_DTYPE].varint == 1
+    found = next((held[number] for number in (_CONTENT, _DOUBLES, _FLOATS) if number in held), None)
+    if found is None:
         return []
-    held = {part.number: part for part in wire.fields(record, parts[_TENSOR].begin, parts[_TENSOR].end)}
-    numbers = _doubles(record, held[_CONTENT if _CONTENT in held else _DOUBLES]) if held else []
+    numbers = _doubles(record, found, 3, single=found.number == _FLOATS or (found.number == _CONTENT and single))
     return [(numbers[at], numbers[at + 1], numbers[at + 2]) for at in range(0, len(numbers) - 2, 3)]
+
+
+def _claimed_rows(record: bytes, shape: wire.Field | None) -> int:
+    """The first size of a tensor's shape. Nothing is made by it; an absurd one says that the rest is no better."""
+    if shape is None or shape.kind != BYTES:
+        return 0
+    for dimension in wire.fields(record, shape.begin, shape.end):
+        if dimension.number == 2 and dimension.kind == BYTES:
+            sizes = wire.fields(record, dimension.begin, dimension.end)
+            return next((part.varint for part in sizes if part.number == 1 and part.kind == VARINT), 0)
+    return 0
+
+
+def _require_few(buckets: int) -> None:
+    if buckets > MOST_BUCKETS:
+        raise WireError(f"a histogram has {buckets:,} buckets, and at most {MOST_BUCKETS:,} are read")
 
 
 def hparams(record: bytes, value: Value) -> dict[str, object]:
@@ -215,6 +256,11 @@ def _strings(record: bytes, value: Value) -> Iterator[bytes]:
                     yield record[one.begin : one.end]
 
 
-def _doubles(record: bytes, part: wire.Field) -> list[float]:
-    count = (part.end - part.begin) // 8
-    return list(struct.unpack_from(f"<{count}d", record, part.begin))
+def _doubles(record: bytes, part: wire.Field, columns: int = 1, *, single: bool = False) -> list[float]:
+    """The numbers of a packed field, of a table with so many columns."""
+    if part.kind != BYTES:
+        raise WireError("a histogram is not a list of numbers")
+    width, form = (4, "f") if single else (8, "d")
+    count = (part.end - part.begin) // width
+    _require_few(count // columns)
+    return list(struct.unpack_from(f"<{count}{form}", record, part.begin))

@@ -2,7 +2,7 @@
 
 :func:`survey` looks and changes nothing; :class:`LogImport` brings what is new to the daemon. The numbers of each file
 are a stream with a cursor there, so an import that is repeated, or was cut short, adds what is missing and nothing
-twice. What a file holds beside scalars stays where it is; TensorBoard shows it from there.
+twice. What a file holds beside scalars stays where it is; :mod:`gym_gui.services.scalars.media` reads it there.
 """
 
 from __future__ import annotations
@@ -146,12 +146,8 @@ def _surveyed(folder: Path, below: Sequence[Path], name: str) -> LogFolder:
 
 
 def _damage(reader: EventFileReader) -> Iterator[str]:
-    if reader.damaged:
-        records = "1 record is" if reader.damaged == 1 else f"{reader.damaged:,} records are"
-        yield f"{records} damaged in {reader.path} and left out"
-    if reader.ended:
-        yield f"{reader.path} is not read to its end: {reader.ended}"
-    elif reader.is_half_written:
+    yield from reader.troubles()
+    if reader.is_half_written and not reader.ended:
         yield f"the last record of {reader.path} is not whole yet: import the folder again later"
 
 

@@ -50,7 +50,8 @@ def read_studies(file: Path) -> list[ForeignStudy]:
     """Every study in a file. Raises :class:`StudyError`."""
     try:
         if not file.is_file():
-            raise StudyError(f"there is no file {file}")
+            is_there = file.exists()
+            raise StudyError(f"{file} is no regular file" if is_there else f"there is no file {file}")
         size = file.stat().st_size
         with file.open("rb") as opened:
             head = opened.read(len(_SQLITE))

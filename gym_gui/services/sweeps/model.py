@@ -253,6 +253,8 @@ def config_of_trial(
     settings = metadata["worker"]["config"]
     settings["params"] = {**(settings.get("params") or {}), **params}
     settings["seed"] = seed
+    if params:  # what the sweep began from may be a preset; a trial has other settings
+        metadata.pop("preset", None)
     metadata["group"] = group
     config["run_name"] = name
     return config

@@ -27,11 +27,18 @@ class Found:
     notes: list[str] = field(default_factory=list)
 
 
+def events_folder(run: pb.Run) -> Path | None:
+    """Where a run's event files are, or those that it was imported from, if there are any; None without a folder."""
+    source = source_of(worker_settings(config_of(run.config_json)))
+    if source:
+        return Path(source)
+    return RunPaths(Path(run.run_dir)).tensorboard if run.run_dir else None
+
+
 def folder_of(run: pb.Run) -> Path | None:
     """The event files that a run wrote, or that it was imported from; None where there are none."""
-    source = source_of(worker_settings(config_of(run.config_json)))
-    folder = Path(source) if source else RunPaths(Path(run.run_dir)).tensorboard
-    return folder if has_event_file(folder) else None
+    folder = events_folder(run)
+    return folder if folder is not None and has_event_file(folder) else None
 
 
 def folders_of(runs: Iterable[pb.Run], service: TrainingTelemetryService) -> Found:

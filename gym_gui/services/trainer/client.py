@@ -245,6 +245,23 @@ class TrainerClient:
         )
         return self._patiently(self._stub.UpdateRun, request)
 
+    def move(
+        self,
+        reference: str,
+        *,
+        first: bool = False,
+        last: bool = False,
+        before: str = "",
+        after: str = "",
+        request_id: str = "",
+    ) -> pb.Run:
+        """Let a queued run stand elsewhere in its line: first, last, or beside another run. Safe to retry: the same
+        request moves it once."""
+        place: dict[str, Any] = {"first": first, "last": last, "before": before, "after": after}
+        named = {name: value for name, value in place.items() if value}
+        request = pb.MoveRunRequest(run_id=reference, client_request_id=request_id or str(ULID()), **named)
+        return self._patiently(self._stub.MoveRun, request)
+
     def watch(self, after_revision: int = 0, where: str = "") -> Iterator[pb.RunUpdate]:
         """Every run, or every one that matches an expression, then every change, until the daemon leaves."""
         request = pb.WatchRunsRequest(after_revision=after_revision, where=where)

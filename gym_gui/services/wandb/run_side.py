@@ -58,12 +58,14 @@ class Recording:
 
 @dataclass(frozen=True)
 class WandbSide:
-    """A run's side with W&B at one moment. ``is_over``: whether the run itself has ended."""
+    """A run's side with W&B at one moment. ``is_over``: whether the run itself has ended. ``was_begun``: whether its
+    tracking was, which on a busy machine may come to nothing."""
 
     recordings: tuple[Recording, ...] = ()
     record: TrackingRecord | None = None
     note_url: str = ""
     is_over: bool = False
+    was_begun: bool = False
 
     @property
     def is_tracked(self) -> bool:
@@ -116,7 +118,8 @@ class WandbSide:
 def side_of(run_dir: Path, *, is_over: bool) -> WandbSide:
     """Look at the folder of a run. Reads files: not for a thread that must not wait. Raises nothing."""
     recordings = tuple(one for one in map(_recording, find_runs(run_dir)) if one is not None)
-    return WandbSide(recordings, read_record(run_dir), _noted_url(run_dir), is_over)
+    was_begun = (run_dir / FOLDER).is_dir()
+    return WandbSide(recordings, read_record(run_dir), _noted_url(run_dir), is_over, was_begun)
 
 
 def sync_command(side: WandbSide) -> str:

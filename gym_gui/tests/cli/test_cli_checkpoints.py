@@ -21,6 +21,8 @@ from gym_gui.tests.support.made_checkpoints import RUN_A, RUN_B, write_checkpoin
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.policy_messages import PROTOCOL_VERSION
 
+pytestmark = pytest.mark.usefixtures("workers_train")
+
 
 @pytest.fixture
 def paths(tmp_path: Path) -> MosaicPaths:

@@ -28,6 +28,8 @@ from mosaic_protocol.live.key_map import Binding, KeyMap
 from mosaic_worker.tests.policies.toys import new_checkpoint
 from play_worker.tests.dropped import dropped_policies
 
+pytestmark = pytest.mark.usefixtures("workers_train")
+
 RIGHT, DOWN, BACK = b"\x1b[C", b"\x1b[B", b"\x7f"
 LAKE = ("play", "--env-id", "FrozenLake-v1", "--no-slippery")
 NORMAL_SCREEN, OTHER_SCREEN = "\x1b[?1049l", "\x1b[?1049h"

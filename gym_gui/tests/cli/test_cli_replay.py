@@ -24,6 +24,8 @@ from gym_gui.tests.support.made_checkpoints import RUN_B, write_run
 from gym_gui.tests.support.player_worker import player_worker
 from mosaic_protocol.paths import MosaicPaths
 
+pytestmark = pytest.mark.usefixtures("workers_train")
+
 
 def config(name: str, env_id: str, steps: int, **params: Any) -> dict[str, Any]:
     settings = {"algo": "play", "env_id": env_id, "seed": 7, "total_timesteps": steps, "params": params}
@@ -225,7 +227,7 @@ def test_a_recorded_evaluation_replays_and_becomes_a_dataset(tmp_path: Path) -> 
     assert mosaic("datasets", "from-run", folder, "dqn").code == 0
     assert offered(mosaic, "mosaic datasets show d") == ["dqn"]
     entry = DatasetRegistry(paths).find("dqn")
-    assert entry.manifest["source"]["checkpoint"]["sha256"] == result["sha256"] and not entry.integrity()
+    assert entry.manifest.source["checkpoint"]["sha256"] == result["sha256"] and not entry.integrity()
     with h5py.File(entry.data) as file:
         group = file["episode_0"]
         assert np.array(group["infos/value"]).shape == np.array(group["rewards"]).shape

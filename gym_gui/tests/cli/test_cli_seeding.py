@@ -13,6 +13,8 @@ from gym_gui.tests.support.live_sessions import submit_session
 from mosaic_protocol.checkpoint_manifest import list_checkpoints, read_manifest
 from mosaic_protocol.mind import MIND, MindReader
 
+pytestmark = pytest.mark.usefixtures("workers_train")
+
 pytest.importorskip("agentspeak")
 
 TO_THE_GOAL = [1, 1, 2, 1, 2, 2]

@@ -59,14 +59,15 @@ def test_a_sweep_is_followed_shown_reported_and_its_best_measured(mosaic: Comman
 
     (listed,) = [one for one in mosaic("sweep", "list", "--json").json["sweeps"] if one["name"] == "first"]
     assert (listed["trials"], listed["best"]["params"]["height"]) == ({"complete": 3}, 9.0)
-    report = mosaic("sweep", "report", "first", "--json").json
+    report = mosaic("sweep", "report", "--json").json
+    assert report == mosaic("sweep", "report", "first", "--json").json
     assert report["steps_trained"] == {"first_seed": 3 * STEPS, "more_seeds": 0, "failed_trials": 0}
     runs = mosaic("runs", "--where", "sweep=first", "--json").json["runs"]
     assert len(runs) == 3
 
     best = mosaic("sweep", "best", "first", "--seeds", "2", "--json").json["contenders"]
-    again = mosaic("sweep", "best", "first", "--seeds", "2", "--json").json["contenders"]
-    assert best == again, "asked again it reports the same runs"
+    again = mosaic("sweep", "best", "--seeds", "2", "--json").json["contenders"]
+    assert best == again, "asked again, of the newest sweep, it reports the same runs"
     top, default = best
     assert (top["params"], default["label"], default["params"]) == ({"height": 9.0}, "default", {})
     assert top["estimate"]["value"] == pytest.approx(9 * default["estimate"]["value"])

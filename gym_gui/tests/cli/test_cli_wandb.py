@@ -25,8 +25,9 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     daemon = DaemonProcess(tmp_path_factory.mktemp("wandb") / "home")
     try:
         daemon.start()
-        for name in ("tracked", "plain"):
+        for name in ("tracked", "plain", "in-vain"):
             daemon.wait_over(daemon.submit(name=name, total_timesteps=2, step_seconds=0))
+        (Path(daemon.client.run("in-vain").run_dir) / "wandb").mkdir()
         folder = Path(daemon.client.run("tracked").run_dir)
         records = curve_records(40)
         records.insert(-2, history(**{"\x1b[31mred": 1.0, "nan": float("nan")}))
@@ -107,6 +108,11 @@ def test_what_cannot_be_done_is_one_sentence(
 def test_a_run_that_was_not_tracked_says_how_to_track_one(mosaic: CommandLine) -> None:
     assert "-- --track` starts one that is tracked" in mosaic("wandb", "show", "plain").out
     assert mosaic("wandb", "show", "plain", "--json").json["mode"] is None
+
+
+def test_a_run_whose_tracking_came_to_nothing_is_not_said_to_be_untracked(mosaic: CommandLine) -> None:
+    told = mosaic("wandb", "show", "in-vain").out
+    assert "W&B recorded nothing of" in told and "although it was to be tracked" in told and "logs" in told
 
 
 def test_a_run_is_uploaded_by_wandb_itself_and_the_key_is_written_nowhere(

@@ -15,4 +15,4 @@ from gym_gui.tests.support.marked_processes import processes_using
 def nothing_is_left_running(tmp_path: Path) -> Iterator[None]:
     """Set up before any daemon and torn down after all of them."""
     yield
-    wait_for(f"every process with data below {tmp_path} to end", lambda: not processes_using(tmp_path), timeout=20)
+    wait_for(f"every process with data below {tmp_path} to end", lambda: not processes_using(tmp_path))

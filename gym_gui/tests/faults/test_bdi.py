@@ -26,6 +26,8 @@ pytest.importorskip("agentspeak")
 
 from spade_bdi_rl_worker.xmpp.pulse import INTERVAL, PATIENCE
 
+pytestmark = pytest.mark.usefixtures("workers_train")
+
 ENDLESS = 10_000_000
 NOTICED_SECONDS = 20.0
 """A frozen server is noticed within 5 s; the rest is for a machine that has other things to do."""

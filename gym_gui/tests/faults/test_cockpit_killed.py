@@ -18,6 +18,8 @@ from gym_gui.tests.support.live_sessions import submit_session, until, watched
 from gym_gui.tests.support.marked_processes import command_of, end_all, processes_using
 from gym_gui.tests.ui.whole_window import remember
 
+pytestmark = pytest.mark.usefixtures("workers_train")
+
 COCKPIT = [sys.executable, "-m", "gym_gui.tests.support.cockpit_at_play"]
 
 

@@ -26,7 +26,8 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 def fill_when_launched(daemon: DaemonProcess, disk: SmallDisk, run_id: str) -> None:
-    """Fill the disk once there is a process, which is long before it has claimed its launch."""
+    """Fill the disk once there is a process. A script of CleanRL's kind is far from its claim then; a toy, which may be
+    forked and be there at once, is held before it by a gate."""
     wait_for("the launch", lambda: "Launched" in causes(daemon, run_id), interval=0.001)
     disk.fill()
     disk.fill_last_pages()
@@ -38,12 +39,15 @@ def causes(daemon: DaemonProcess, run_id: str) -> list[str]:
 
 @on_a_small_disk
 def test_a_run_whose_disk_fills_while_it_starts_waits_and_starts_once(
-    disk: SmallDisk, make_daemon: Callable[..., DaemonProcess]
+    disk: SmallDisk, make_daemon: Callable[..., DaemonProcess], tmp_path: Path
 ) -> None:
     daemon = make_daemon(home=disk.mount() / "home", handshake_seconds=2).start()
-    runs = [daemon.submit(name=f"toy-{number}", total_timesteps=STEPS, step_seconds=0.001) for number in range(3)]
+    gate = tmp_path / "gate"
+    toy = {"total_timesteps": STEPS, "step_seconds": 0.001, "gate_before": str(gate)}
+    runs = [daemon.submit(name=f"toy-{number}", **toy) for number in range(3)]
     for run_id in runs:
         fill_when_launched(daemon, disk, run_id)
+    gate.touch()
     for run_id in runs:
         wait_for("the run to say what it waits for", lambda run_id=run_id: "space" in daemon.client.run(run_id).reason)
     disk.free()
@@ -107,11 +111,13 @@ def waiting_for_space(daemon: DaemonProcess, run_id: str) -> pb.Run | None:
 
 @on_a_small_disk
 def test_a_run_that_waits_for_space_to_start_can_be_stopped(
-    disk: SmallDisk, make_daemon: Callable[..., DaemonProcess]
+    disk: SmallDisk, make_daemon: Callable[..., DaemonProcess], tmp_path: Path
 ) -> None:
     daemon = make_daemon(home=disk.mount() / "home").start()
-    run_id = daemon.submit(total_timesteps=STEPS)
+    gate = tmp_path / "gate"
+    run_id = daemon.submit(total_timesteps=STEPS, gate_before=str(gate))
     fill_when_launched(daemon, disk, run_id)
+    gate.touch()
     wait_for("the run to say what it waits for", lambda: "space" in daemon.client.run(run_id).reason)
     daemon.client.cancel(run_id, "no space")
     assert daemon.wait_over(run_id).outcome == "canceled"

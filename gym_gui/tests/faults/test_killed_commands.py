@@ -68,7 +68,7 @@ def test_a_dataset_of_a_killed_command_is_not_there_and_can_be_made(
         assert mosaic("datasets", "list", "--json").json["datasets"] == []
     assert mosaic("datasets", "from-run", recorded, "demo").code == 0
     (entry,) = DatasetRegistry(daemon.paths).list()
-    assert not entry.problem and not entry.integrity() and entry.manifest["steps"] == LENGTH
+    assert not entry.problem and not entry.integrity() and entry.manifest.steps == LENGTH
     assert [path.name for path in folder.iterdir()] == ["demo"], "what was begun is cleared away"
 
 

@@ -30,6 +30,8 @@ from mosaic_protocol.live.messages import Act, End, HandOver, Keys, Pause, Press
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.proto.trainer_pb2_grpc import TrainerServiceStub
 
+pytestmark = pytest.mark.usefixtures("workers_train")
+
 MakeDaemon = Callable[..., DaemonProcess]
 
 

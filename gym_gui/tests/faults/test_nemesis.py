@@ -56,7 +56,6 @@ def test_a_short_campaign_breaks_no_promise(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_campaigns_of_other_seeds_on_a_small_disk_break_no_promise_either(tmp_path: Path, seed: int) -> None:
     told = nemesis("--minutes", "1", "--gap", "2", "--seed", str(seed), "--where", "tmpfs", "--keep", str(tmp_path))

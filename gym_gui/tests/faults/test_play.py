@@ -18,6 +18,8 @@ from mosaic_host.process_sweep import send_signal
 from mosaic_protocol.live.messages import End, HandOver, Press
 from mosaic_protocol.replay_messages import Checked, Shown
 
+pytestmark = pytest.mark.usefixtures("workers_train")
+
 FAULTY = "play_worker.tests.faulty_games:Faulty-v0"
 
 

@@ -55,6 +55,7 @@ CLIENT_CALLS: dict[str, Callable[[TrainerServiceStub, Metadata], Any]] = {
         pb.RemoveRunPartsRequest(run_id="victim", parts=["logs"]), metadata=m
     ),
     "UpdateRun": lambda stub, m: stub.UpdateRun(pb.UpdateRunRequest(run_id="victim", name="mine"), metadata=m),
+    "MoveRun": lambda stub, m: stub.MoveRun(pb.MoveRunRequest(run_id="victim", first=True), metadata=m),
     "ListRuns": lambda stub, m: stub.ListRuns(pb.ListRunsRequest(), metadata=m),
     "GetRun": lambda stub, m: stub.GetRun(pb.RunRef(run_id="victim"), metadata=m),
     "GetRunHistory": lambda stub, m: stub.GetRunHistory(pb.RunRef(run_id="victim"), metadata=m),

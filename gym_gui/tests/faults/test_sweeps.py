@@ -121,11 +121,11 @@ def test_a_daemon_that_is_killed_again_and_again_loses_no_trial_and_doubles_none
 def test_a_population_whose_daemon_is_killed_in_every_phase_repeats_nothing_and_loses_nothing(
     climbers: DaemonProcess, notes: Path
 ) -> None:
-    """Three members at two slots: killed while the first ones train, while the population is judged, and after it."""
-    height = {"height": Dimension("float", 1.0, 90.0)}
-    spec = spec_of(
-        notes, params={"pace": 0.01}, space=height, trials=3, pruner="pbt", rungs=(10, 25), resample=0.0, perturb=1.01
-    )
+    """Three members at two slots: killed while the first ones train, while the population is judged, and after it.
+    Nobody gets past the first rung without a daemon that may stop it there, however long daemons are away."""
+    height, gate = {"height": Dimension("float", 1.0, 90.0)}, notes.parent / "gate"
+    held = {"pace": 0.01, "gate": str(gate), "gate_at": 20}
+    spec = spec_of(notes, params=held, space=height, trials=3, pruner="pbt", rungs=(10, 25), resample=0.0, perturb=1.01)
     climbers.client.submit_sweep("population", spec)
     phases: list[tuple[str, Callable[[Sweep], bool]]] = [
         ("train", lambda one: len(one.trials) >= 2),
@@ -136,6 +136,7 @@ def test_a_population_whose_daemon_is_killed_in_every_phase_repeats_nothing_and_
         wait_sweep(climbers, "population", what, reached)
         climbers.kill()
         climbers.start()
+    gate.touch()
     sweep = wait_sweep(climbers, "population", "end", lambda one: one.is_over)
     assert (sweep.state, [trial.state.value for trial in sweep.trials]) == (SweepState.COMPLETED, ["complete"] * 3)
     assert sum(trial.copies for trial in sweep.trials) >= 1, "the worst of three became a copy"

@@ -28,7 +28,9 @@ BUNDLES = {
     "base.txt": PROJECT["dependencies"],
     "gui.txt": EXTRAS["gui"],
     "cleanrl_worker.txt": EXTRAS["cleanrl"],
+    "corl_worker.txt": EXTRAS["corl"],
     "dev.txt": EXTRAS["dev"],
+    "llm_worker.txt": EXTRAS["llm"],
     "spade_bdi_worker.txt": EXTRAS["spade-bdi"],
 }
 EXACT_PIN = re.compile(r"[A-Za-z0-9_.-]+==[0-9][0-9A-Za-z.]*")
@@ -78,12 +80,16 @@ def test_the_supported_pythons_are_the_same_everywhere() -> None:
     assert [page for page in ("README.md", "CONTRIBUTING.md") if named not in (ROOT / page).read_text()] == []
 
 
-SCRIPT_BUNDLES = {"cleanrl_upstream.txt"}
+SCRIPT_BUNDLES = {"cleanrl_upstream.txt", "corl_upstream.txt", "corl_upstream_jax.txt"}
 """Environments for scripts only: no worker runs in them, and nothing of them can be installed beside MOSAIC."""
 
 
+MODEL_BUNDLES = {"llm_local.txt"}
+"""A model in a process of its own, which imports nothing of MOSAIC."""
+
+
 def test_every_requirements_file_is_compared_with_an_extra() -> None:
-    assert {path.name for path in bundle_files(PROJECT_REQUIREMENTS)} == set(BUNDLES) | SCRIPT_BUNDLES
+    assert {path.name for path in bundle_files(PROJECT_REQUIREMENTS)} == set(BUNDLES) | SCRIPT_BUNDLES | MODEL_BUNDLES
 
 
 def constraints() -> dict[str, str]:
@@ -120,6 +126,10 @@ def test_the_constraints_name_no_build() -> None:
 def test_the_constraints_are_no_bundle() -> None:
     file = ROOT / setup_environment.CONSTRAINTS
     assert file.is_file() and file not in bundle_files(PROJECT_REQUIREMENTS)
+
+
+def test_the_local_model_is_pinned() -> None:
+    assert [pin for pin in lines_of(ROOT / "requirements" / "llm_local.txt") if not EXACT_PIN.fullmatch(pin)] == []
 
 
 @pytest.mark.parametrize("name", sorted(SCRIPT_BUNDLES))
@@ -190,6 +200,7 @@ def test_make_alone_lists_every_front_door() -> None:
         "setup-gui",
         "setup-dev",
         "coverage-matrix",
+        "cockpit-walk",
         "screenshots",
         "proto",
         "clean",

@@ -78,6 +78,13 @@ def test_what_took_long_is_listed_with_the_slowest_of_its_parameters_and_what_di
     assert 0.6 <= found["test_x.py::test_that_takes_long"] < 9
 
 
+def test_a_long_form_is_given_longer_before_it_counts_as_hung(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = nightly\n")
+    marks = "@pytest.mark.timeout(0.2)\n@pytest.mark.nightly\n"
+    (tmp_path / "test_z.py").write_text(f"import time, pytest\n\n{marks}def test_long():\n    time.sleep(0.6)\n")
+    assert session(tmp_path) == ["test_z.py::test_long"]
+
+
 def test_the_list_of_this_project_can_be_read() -> None:
     assert all(seconds > slow_tests.SECONDS for seconds in slow_tests.read(slow_tests.LIST).values())
 

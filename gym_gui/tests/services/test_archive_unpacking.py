@@ -185,7 +185,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], Path], str]] = {
     "not json": (lambda p: made_archive(p, manifest=b"[" * 100_000), "its manifest cannot be read"),
     "no runs": (lambda p: made_archive(p, manifest=manifest_of(FILES, runs=[])), "names no run"),
     "not a tar": (_written(b"PK\3\4" * 1000), "it is no archive of runs"),
-    "text": (_written(b"hello"), "ends too early"),
+    "text": (_written(b"hello"), "it is no archive of runs"),
     "empty": (_written(b""), "it is empty"),
     "more behind it": (_followed_by, "something follows its end"),
 }

@@ -110,6 +110,7 @@ def test_a_return_that_is_no_number_spoils_only_the_means_that_hold_it() -> None
     [
         ({}, ""),
         ({"outcome": "failed", "reason": "exited with status 1"}, "failed: exited with status 1"),
+        ({"outcome": "canceled", "reason": "canceled: looked wrong"}, "canceled: looked wrong"),
         ({"outcome": "timed_out"}, "timed out"),
         ({"state": "EXEC", "outcome": ""}, "not over yet"),
     ],
@@ -165,7 +166,7 @@ def test_what_weakens_a_comparison_is_said() -> None:
         "A has seed 1 more than once: those runs may be the same one again",
         "B has one run: no interval can be given",
         "B: 1 run without a seed",
-        "runs have different lengths, 500 to 1,000 steps: --at 500 compares them at the same step",
+        "runs have different lengths, 500 to 1,000 steps: `mosaic compare --at 500` compares them at the same step",
         "groups have different numbers of runs: A 2, B 1",
     ]
 

@@ -18,10 +18,11 @@ from gym_gui.services.datasets import DatasetEntry, DatasetRegistry, DatasetsErr
 from gym_gui.services.datasets.data_spaces import SeenValues
 from gym_gui.services.datasets.from_steps import Only, make
 from gym_gui.services.datasets.minari_export import export
-from gym_gui.services.datasets.registry import MANIFEST, staged
 from gym_gui.services.recorded_steps import of_folder
 from gym_gui.tests.support.command_line import CommandLine
 from gym_gui.tests.support.daemon_process import WORKERS
+from mosaic_protocol.datasets import MANIFEST
+from mosaic_protocol.datasets.registry import staged
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.steps.recordings import Recording
 from mosaic_worker.replay.environments import _plain
@@ -54,7 +55,7 @@ def loaded(entry: DatasetEntry) -> minari.MinariDataset:
 def test_dictionaries_tuples_texts_and_nan_come_back_from_minari(paths: MosaicPaths, tmp_path: Path) -> None:
     recording = record(tmp_path / "recording", NESTED, seeds=(1, 2))
     entry = make(of_folder(recording.folder), "nested", paths)
-    assert entry.manifest["observation_space_from"] == "environment", entry.manifest["spaces_note"]
+    assert entry.manifest.observation_space_from == "environment", entry.manifest.spaces_note
     found = loaded(entry)
     ours = episode(recording, 1)
     (_, theirs) = found.iterate_episodes()
@@ -85,8 +86,8 @@ def test_an_environment_that_is_gone_leaves_the_spaces_that_the_data_shows(
     recording = record(tmp_path / "recording", env_id, seeds=(1, 2), most_steps=300)
     Recording.new(recording.folder, {**recording.about, "env_id": "Gone-v0"})
     entry = make(of_folder(recording.folder), "gone", paths)
-    assert "there is no environment 'Gone-v0' here" in entry.manifest["spaces_note"]
-    assert entry.manifest["observation_space_from"] == entry.manifest["action_space_from"] == "data"
+    assert "there is no environment 'Gone-v0' here" in (entry.manifest.spaces_note or "")
+    assert entry.manifest.observation_space_from == entry.manifest.action_space_from == "data"
     found = loaded(entry)
     for one in found.iterate_episodes():
         assert found.action_space.contains(one.actions[0]) and len(one.rewards) > 0
@@ -119,8 +120,8 @@ def test_a_space_fits_values_of_its_own_form(values: Any, space: gym.Space[Any],
 def test_one_episode_is_taken_without_a_word_on_its_neighbours(paths: MosaicPaths, tmp_path: Path) -> None:
     recording = record(tmp_path / "recording", "CartPole-v1", seeds=(1, 2, 3))
     entry = make(of_folder(recording.folder), "one", paths, Only.parse("episode=1"))
-    assert (entry.manifest["episodes"], entry.manifest["left_out"]) == (1, {})
-    assert entry.manifest["steps"] == len(episode(recording, 1))
+    assert (entry.manifest.episodes, entry.manifest.left_out) == (1, {})
+    assert entry.manifest.steps == len(episode(recording, 1))
 
 
 def test_episodes_of_another_form_are_left_out_and_counted(paths: MosaicPaths, tmp_path: Path) -> None:
@@ -129,8 +130,8 @@ def test_episodes_of_another_form_are_left_out_and_counted(paths: MosaicPaths, t
 
     recording = record(tmp_path / "recording", "CartPole-v1", seeds=(1, 2, 3), changes={3: widened})
     entry = make(of_folder(recording.folder), "poles", paths)
-    assert entry.manifest["episodes"] == 2
-    assert entry.manifest["left_out"] == {"observation changes its form within the episode": 1}
+    assert entry.manifest.episodes == 2
+    assert entry.manifest.left_out == {"observation changes its form within the episode": 1}
 
 
 def test_names_that_hdf5_takes_for_paths_leave_their_episode_out(paths: MosaicPaths, tmp_path: Path) -> None:
@@ -143,8 +144,8 @@ def test_names_that_hdf5_takes_for_paths_leave_their_episode_out(paths: MosaicPa
     changes = dict.fromkeys(episode(recording, 0).numbers.tolist(), renamed)
     recording = record(tmp_path / "renamed", "CartPole-v1", seeds=(1, 2), changes=changes)
     entry = make(of_folder(recording.folder), "poles", paths)
-    assert entry.manifest["episodes"] == 1 and entry.integrity() == ""
-    assert "HDF5 cannot hold it" in next(iter(entry.manifest["left_out"]))
+    assert entry.manifest.episodes == 1 and entry.integrity() == ""
+    assert "HDF5 cannot hold it" in next(iter(entry.manifest.left_out))
 
 
 def test_after_an_error_nothing_is_left(paths: MosaicPaths, tmp_path: Path) -> None:
@@ -161,7 +162,7 @@ def test_after_an_error_nothing_is_left(paths: MosaicPaths, tmp_path: Path) -> N
 
 def test_what_a_killed_process_left_goes_with_the_next(tmp_path: Path) -> None:
     program = (
-        "import os, sys; from pathlib import Path; from gym_gui.services.datasets.registry import staged\n"
+        "import os, sys; from pathlib import Path; from mosaic_protocol.datasets.registry import staged\n"
         "with staged(Path(sys.argv[1])) as draft: (draft / 'data').write_text('half'); os.kill(os.getpid(), 9)"
     )
     folder = tmp_path / "set"
@@ -178,7 +179,7 @@ def test_a_folder_that_is_no_dataset_is_listed_with_the_reason(content: str, pat
     folder.mkdir(parents=True)
     (folder / MANIFEST).write_text(content)
     (entry,) = DatasetRegistry(paths).list()
-    assert entry.problem and json.dumps(entry.manifest) == "{}"
+    assert entry.problem and entry.found is None
     with pytest.raises(DatasetsError, match="the dataset 'strange' cannot be used"):
         entry.require_readable()
 

@@ -26,6 +26,8 @@ from mosaic_worker.recording.clip_encoder import encode
 from mosaic_worker.tests.replay.moody_envs import MOOD, MOODY, STEPS
 from mosaic_worker.tests.replay.recorded import record
 
+pytestmark = pytest.mark.usefixtures("workers_train")
+
 T = TypeVar("T")
 
 

@@ -56,6 +56,16 @@ def test_a_default_and_the_same_value_given_by_hand_are_equal() -> None:
     assert [row.name for row in diff.shown()] == []
 
 
+def test_a_sampled_number_is_short_unless_two_would_look_alike() -> None:
+    def shown(one: float, other: float) -> list[str]:
+        diff = compared([run(1, {"lr": one}), run(2, {"lr": other})], [manifest(), manifest()])
+        return row(list(diff.rows), "lr").short_texts()
+
+    assert shown(0.005953801978518, 0.0034798534202336437) == ["0.005954", "0.00348"]
+    assert shown(0.005953801978518, 0.001) == ["0.005954", "0.001"]
+    assert shown(0.005953801978518, 0.005953801978519) == ["0.005953801978518", "0.005953801978519"]
+
+
 def test_code_environment_and_results_are_compared() -> None:
     better = run(1, headline={MEAN_RETURN: 480.0}, last_step=1000, active_seconds=61.0)
     worse = run(1, headline={MEAN_RETURN: 12.25}, last_step=1000, state="TERM", outcome="failed", reason="it broke")

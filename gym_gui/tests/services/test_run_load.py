@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from gym_gui.services.run_load import courses
-from mosaic_protocol.headline import CPU_TAG, MEMORY_TAG, SPS_TAG
+from mosaic_protocol.headline import CPU_TAG, GPU_MEMORY_TAG, GPU_TAG, MEMORY_TAG, SPS_TAG
 from mosaic_protocol.proto import trainer_pb2 as pb
 
 
@@ -22,6 +22,15 @@ def test_shares_of_a_cpu_come_from_cpu_time_and_a_restart_is_no_share() -> None:
     assert [value for _, value in found["CPU"].points] == [50.0, 150.0, 50.0]
     assert (found["CPU"].last, found["CPU"].most) == ("50 %", "150 %")
     assert found["Memory"].points[0] == (0.0, 512.0) and found["Memory"].most == "1.1 GB"
+
+
+def test_gpus_have_a_curve_where_a_run_has_any() -> None:
+    gpu, memory = series(GPU_TAG, (10.0, 20.0), (20.0, 95.0)), series(GPU_MEMORY_TAG, (10.0, 1024.0), (20.0, 2048.0))
+    found = courses({GPU_TAG: gpu, GPU_MEMORY_TAG: memory})
+    assert [(one.name, one.last, one.most) for one in found] == [
+        ("GPU", "95 %", "95 %"),
+        ("GPU memory", "2.1 GB", "2.1 GB"),
+    ]
 
 
 def test_nothing_is_said_of_what_nobody_recorded() -> None:

@@ -28,6 +28,8 @@ from mosaic_protocol.worker_manifest import discover
 from mosaic_worker.errors import UsageError
 from mosaic_worker.scripts.content import SCRIPT_HASH_VARIABLE, script_bytes
 
+pytestmark = pytest.mark.usefixtures("workers_train")
+
 SCRIPT = """import argparse
 parser = argparse.ArgumentParser()
 parser.add_argument("--speed", type=float, default=0.5)

@@ -113,6 +113,25 @@ def test_a_pruner_without_a_length_and_a_grid_without_a_step_are_refused_at_thei
     assert rungs_for("median", 400) == (100, 200, 300) and rungs_for("asha", 810, 3) == (202, 606)
 
 
+def test_a_population_has_rungs_at_its_interval_and_is_refused_at_the_field_that_is_wrong() -> None:
+    space = space_of({"learning_rate": "1e-4 to 1e-2 log"}, FLAGS)
+    wish = SweepWish(trials=4, pruner="pbt", interval=1000, quantile=0.5)
+    spec = spec_of(request().config(), space, wish, 4000)
+    assert (spec.is_population, spec.rungs, spec.quantile, spec.seeds) == (True, (1000, 2000, 3000), 0.5, (3,))
+    assert spec_of(request().config(), space, SweepWish(pruner="pbt"), 4000).rungs == tuple(range(400, 3800, 400))
+    for wrong, total, field in (
+        (SweepWish(pruner="pbt", seeds=2), 4000, "seeds"),
+        (SweepWish(pruner="pbt", trials=1), 4000, "trials"),
+        (SweepWish(pruner="pbt", interval=5000), 4000, "interval"),
+        (SweepWish(pruner="pbt"), 0, "pruner"),
+    ):
+        with pytest.raises(WishError) as refused:
+            spec_of(request().config(), space, wrong, total)
+        assert refused.value.field == field
+    command = sweep_command(["ppo"], request(), wish, [])
+    assert "--trials 4 --parallel 1 --pruner pbt --interval 1000 --quantile 0.5 --tag" in command
+
+
 def test_the_command_says_the_same() -> None:
     wish = SweepWish(trials=8, parallel=2, seeds=2, pruner="asha", minimize=True)
     assert sweep_command(["ppo"], request(), wish, ["num_steps"]) == (

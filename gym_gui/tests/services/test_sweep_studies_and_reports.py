@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -86,6 +87,11 @@ def _damaged(file: Path) -> None:
     file.write_bytes(content)
 
 
+def _a_pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [
@@ -93,6 +99,7 @@ def _damaged(file: Path) -> None:
         (_damaged, "cannot be read as a study of Optuna's"),
         (lambda file: file.write_bytes(b"no study"), "is no study"),
         (lambda file: file.unlink(), "there is no file"),
+        (_a_pipe, "is no regular file"),
         (lambda file: file.write_text('{"op_code": 99, "worker_id": "x"}\n'), "damaged, or of another version"),
         (lambda file: file.write_text("{broken\n{}\n"), "damaged, or of another version"),
     ],

@@ -165,9 +165,9 @@ def described(tmp_path: Path) -> CommandLine:
     """A command line that knows a worker with a schema, a dataset and a list of environments."""
     environments = '[[environments]]\nname = "Ponds"\nids = ["Pond-v0", "Pond-v1"]\n[[environments]]\nname = "Lakes"\n'
     environments += 'ids = ["Lake-v0"]\nmodule = "no_such_module_here"\nextra = "lakes"\n'
-    environments += '[extras]\nmodule = "bc_worker.tools"\n'
+    environments += '[extras]\nmodule = "mimic_worker.tools"\n'
     folder = dropped_worker(
-        tmp_path / "workers", "bc", algorithm="bc", needs=["dataset"], more=environments, schema=SCHEMA
+        tmp_path / "workers", "mimic", algorithm="mimic", needs=["dataset"], more=environments, schema=SCHEMA
     )
     return CommandLine(tmp_path / "home", {"MOSAIC_WORKER_PATH": str(folder)})
 
@@ -175,59 +175,59 @@ def described(tmp_path: Path) -> CommandLine:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ((), "--dataset is missing: bc learns from a dataset"),
-        (("--dataset", "d", "--step-second", "1"), "bc has no flag --step-second; did you mean '--step-seconds'?"),
+        ((), "--dataset is missing: mimic learns from a dataset"),
+        (("--dataset", "d", "--step-second", "1"), "mimic has no flag --step-second; did you mean '--step-seconds'?"),
         (("--dataset", "d", "--step-seconds", "-1"), "--step-seconds must be at least 0 (got -1)"),
         (("--dataset", "d", "--metrics", "3"), "--metrics must be true or false (got 3)"),
         (("--dataset", "d", "--run-nam", "x"), "there is no option '--run-nam'; did you mean '--run-name'?"),
-        (("--dataset", "d", "--warm-start", "x"), "--resume or --warm-start is not offered: the worker 'bc' cannot"),
+        (("--dataset", "d", "--warm-start", "x"), "--resume or --warm-start is not offered: the worker 'mimic' cannot"),
     ],
 )
 def test_parameters_are_checked_by_the_schema_before_anything_starts(
     described: CommandLine, words: tuple[str, ...], sentence: str
 ) -> None:
-    answer = described("train", "bc", *words, "--dry-run")
+    answer = described("train", "mimic", *words, "--dry-run")
     assert answer.code == ExitCode.REFUSED
     assert answer.err.startswith(f"mosaic: {sentence}")
 
 
 def test_parameters_of_a_schema_reach_the_run_with_their_types(described: CommandLine) -> None:
-    answer = described("train", "bc", "--dataset", "d", "--say", "007", "--no-metrics", "--dry-run", "--json")
-    assert answer.json["config"]["run_name"] == "bc-d-s1"
+    answer = described("train", "mimic", "--dataset", "d", "--say", "007", "--no-metrics", "--dry-run", "--json")
+    assert answer.json["config"]["run_name"] == "mimic-d-s1"
     settings = answer.json["config"]["metadata"]["worker"]["config"]
-    assert settings == {"algo": "bc", "dataset": "d", "seed": 1, "params": {"say": "007", "metrics": False}}
+    assert settings == {"algo": "mimic", "dataset": "d", "seed": 1, "params": {"say": "007", "metrics": False}}
 
 
 def test_help_flags_and_completion_come_from_the_schema(described: CommandLine) -> None:
-    told = described("flags", "bc", "--json").json
+    told = described("flags", "mimic", "--json").json
     assert [flag["option"] for flag in told["flags"]] == ["--step-seconds", "--say", "--metrics"]
-    text = described("train", "bc", "--help").out
+    text = described("train", "mimic", "--help").out
     assert "How long a step takes.  [a number, default: 0.01]" in " ".join(text.split("\n"))
-    assert "Flags of bc:" in described("flags", "bc").out
-    assert offered(described, "mosaic train bc --step") == ["--step-seconds"]
-    assert offered(described, "mosaic train bc --env-id Pond") == ["Pond-v0", "Pond-v1"]
+    assert "Flags of mimic:" in described("flags", "mimic").out
+    assert offered(described, "mosaic train mimic --step") == ["--step-seconds"]
+    assert offered(described, "mosaic train mimic --env-id Pond") == ["Pond-v0", "Pond-v1"]
 
 
 def test_environments_are_those_of_the_manifest(
     described: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOSAIC_WORKER_PATH", described.environment["MOSAIC_WORKER_PATH"])
-    ponds, lakes = WorkerQueries(MosaicPaths(tmp_path / "home")).environments("bc")
+    ponds, lakes = WorkerQueries(MosaicPaths(tmp_path / "home")).environments("mimic")
     assert (ponds.name, ponds.environments, ponds.advice) == ("Ponds", ("Pond-v0", "Pond-v1"), "")
-    assert lakes.advice == "not installed. Install it with: python -m bc_worker.tools --set lakes"
+    assert lakes.advice == "not installed. Install it with: python -m mimic_worker.tools --set lakes"
 
 
 def test_a_schema_and_environments_may_be_printed_by_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    more = '[settings]\nschema_module = "bc_worker.tells_schema"\nenvironments_module = "bc_worker.tells_ponds"\n'
-    folder = dropped_worker(tmp_path / "workers", "bc", algorithm="bc", more=more)
-    package = folder / "bc_worker"
+    more = '[settings]\nschema_module = "mimic_worker.tells_schema"\nenvironments_module = "mimic_worker.tells_ponds"\n'
+    folder = dropped_worker(tmp_path / "workers", "mimic", algorithm="mimic", more=more)
+    package = folder / "mimic_worker"
     (package / "tells_schema.py").write_text(f"import json\nprint(json.dumps({SCHEMA!r}))\n")
     family = {"name": "Ponds", "sources": ["gymnasium"], "installed": True, "extra": "", "environments": ["Pond-v7"]}
     (package / "tells_ponds.py").write_text(f"import json\nprint(json.dumps({{'families': [{family!r}]}}))\n")
     monkeypatch.setenv("MOSAIC_WORKER_PATH", str(folder))
     queries = WorkerQueries(MosaicPaths(tmp_path / "home"))
-    assert queries.config_schema("bc") == SCHEMA
-    (found,) = queries.environments("bc")
+    assert queries.config_schema("mimic") == SCHEMA
+    (found,) = queries.environments("mimic")
     assert found.environments == ("Pond-v7",)
 
 

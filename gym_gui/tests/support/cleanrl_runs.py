@@ -12,6 +12,7 @@ from gym_gui.tests.support.daemon_process import DaemonProcess, wait_for
 from gym_gui.tests.support.fault_tools import worker_of
 from gym_gui.tests.support.history import check_history
 from gym_gui.tests.support.marked_processes import command_of, end_all, processes_using
+from gym_gui.tests.support.warm_popen import TRAINS
 from mosaic_protocol.process_identity import ProcessIdentity, stat_fields
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "mosaic_worker" / "tests" / "sample_scripts"
@@ -23,6 +24,7 @@ def cleanrl_daemon(home: Path, mode: str) -> Iterator[DaemonProcess]:
     """A daemon that starts CleanRL runs ``cold`` or ``warm``; afterwards nothing is left and its history is legal."""
     warm: dict[str, Any] = {"warm_starts": 1, "prewarm": "cleanrl"} if mode == "warm" else {}
     daemon = DaemonProcess(home, **warm)
+    daemon.env[TRAINS] = "1"
     try:
         yield daemon.start()
     finally:

@@ -17,8 +17,8 @@ from gym_gui.services.trainer.daemon_control import answers
 from gym_gui.services.trainer.errors import UnknownRunError
 from gym_gui.services.trainer.settings import TrainerSettings
 from gym_gui.services.trainer.storage.run_registry import RunRegistry
-from gym_gui.tests.support.forked_daemons import MODULE, Process, forked
 from gym_gui.tests.support.marked_processes import end_all, workers_using
+from gym_gui.tests.support.warm_popen import DAEMON
 from mosaic_host.executor import process_of
 from mosaic_host.process_sweep import RunMarks, processes_of
 from mosaic_protocol.endpoint import Endpoint
@@ -61,28 +61,24 @@ class DaemonProcess:
         }
         self.prefix: list[str] = []
         """A command that becomes the daemon, for one with fewer rights."""
-        self.process: Process | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         self._client: TrainerClient | None = None
 
     # ---- life ----------------------------------------------------------------------------------------------------
 
-    def launch(self) -> Process:
+    def launch(self) -> subprocess.Popen[bytes]:
         """Start the process without waiting for it to answer."""
         self.paths.logs.mkdir(parents=True, exist_ok=True)
-        log = self.paths.logs / "daemon.out"
-        self.process = (None if self.prefix else forked(self.arguments, self.env, log)) or self._executed(log)
-        return self.process
-
-    def _executed(self, log: Path) -> Process:
-        with log.open("ab") as output:
-            return subprocess.Popen(
-                [*self.prefix, sys.executable, "-m", MODULE, *self.arguments],
+        with (self.paths.logs / "daemon.out").open("ab") as output:
+            self.process = subprocess.Popen(
+                [*self.prefix, sys.executable, "-m", DAEMON, *self.arguments],
                 env=self.env,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
             )
+        return self.process
 
     def start(self) -> DaemonProcess:
         process = self.launch()

@@ -7,7 +7,7 @@ saw and did to the same rules.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from gym_gui.services.trainer.runs.run_record import RunRecord
 from gym_gui.services.trainer.settings import TrainerSettings
@@ -18,7 +18,8 @@ from mosaic_protocol.states import LIVE_STATES, TERMINAL_STATES, RunState, is_le
 def check_history(
     registry: RunRegistry, *, cpus: int, interactive_cpus: int = TrainerSettings.interactive_cpus
 ) -> None:
-    """Only legal edges, terminal is final, exactly one outcome, never more reserved than there is."""
+    """Only legal edges, terminal is final, exactly one outcome, never more reserved than there is, and none that starts
+    before its turn."""
     found = violations(registry, cpus=cpus, interactive_cpus=interactive_cpus)
     assert not found, "; ".join(found)
 
@@ -33,7 +34,9 @@ def violations(
         for run_id, story in stories(rows).items()
         for problem in (*_jumps(run_id, story), *_endings(registry.get(run_id), story))
     ]
-    return [*found, *_overbooked(rows, cpus, apart=False), *_overbooked(rows, interactive_cpus, apart=True)]
+    overbooked = [*_overbooked(rows, cpus, apart=False), *_overbooked(rows, interactive_cpus, apart=True)]
+    interactive = {run_id: registry.get(run_id).interactive for run_id in stories(rows)}
+    return [*found, *overbooked, *Turns(interactive).taken_out_of_order(rows)]
 
 
 def stories(rows: Sequence[HistoryRow]) -> dict[str, list[HistoryRow]]:
@@ -78,3 +81,45 @@ def _overbooked(rows: Sequence[HistoryRow], cpus: int, *, apart: bool) -> Iterat
         if sum(held.values()) > cpus:
             whose = " for interactive runs" if apart else ""
             yield f"{sum(held.values())} CPUs reserved of {cpus}{whose} at {row.revision}"
+
+
+class Turns:
+    """The queue as the event log tells it: runs come to the end, people move them, and the first of a line starts.
+
+    Those that cannot start on the machine as it is are passed. What the log cannot tell any more, because the run
+    beside which another was put is deleted for good, is not judged.
+    """
+
+    def __init__(self, interactive: Mapping[str, bool]) -> None:
+        self._interactive = interactive
+        self._lines: dict[bool, list[str]] = {True: [], False: []}
+        self._passed: set[str] = set()
+
+    def taken_out_of_order(self, rows: Sequence[HistoryRow]) -> Iterator[str]:
+        for row in rows:
+            move, line = row.transition, self._lines[self._interactive[row.run_id]]
+            if move.cause == "Submitted":
+                line.append(row.run_id)
+            elif move.cause == "Moved":
+                self._put(line, row.run_id, move.detail)
+            elif move.cause == "Waiting" and move.detail != "it can start again":
+                self._passed.add(row.run_id)
+            elif move.cause == "Waiting":
+                self._passed.discard(row.run_id)
+            if move.origin is RunState.INIT and move.target is not RunState.INIT and row.run_id in line:
+                ahead = [run_id for run_id in line[: line.index(row.run_id)] if run_id not in self._passed]
+                if move.target in LIVE_STATES and ahead:
+                    yield f"{row.run_id} starts at {row.revision} while {', '.join(ahead)} wait before it"
+                line.remove(row.run_id)
+
+    @staticmethod
+    def _put(line: list[str], run_id: str, where: str) -> None:
+        if run_id not in line:
+            return
+        line.remove(run_id)
+        ends = {"to the front of the queue": 0, "to the end of the queue": len(line)}
+        anchor = next((place for place, one in enumerate(line) if where.endswith(f"({one[-6:]})")), None)
+        if where in ends:
+            line.insert(ends[where], run_id)
+        elif anchor is not None:
+            line.insert(anchor + where.startswith("after "), run_id)

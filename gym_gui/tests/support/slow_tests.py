@@ -1,4 +1,5 @@
-"""A pytest plugin: marks tests as ``slow``, which ``make test-fast`` leaves out and ``make test`` runs.
+"""A pytest plugin: marks tests as ``slow``, which ``make test-fast`` leaves out and ``make test`` runs. Those marked
+``nightly``, the long forms, are given longer before they count as hung.
 
 A test is slow by its kind (it starts a real daemon, breaks things, trains, installs) or because it was measured:
 ``slow_tests.txt`` names every other test that took longer than a limit. ``--write-slow-tests`` renews that list for the
@@ -16,6 +17,8 @@ import pytest
 LIST = Path(__file__).with_name("slow_tests.txt")
 SECONDS = 0.5
 """What takes longer is slow: setting up, the test and tearing down together."""
+NIGHTLY_SECONDS = 1800
+"""A long form that takes two minutes of a free core takes ten of one that others use too, and is not hung."""
 DAEMON_FIXTURES = frozenset({"daemon", "make_daemon"})
 TRAINING_DAEMON = "cleanrl_daemon"
 """A module that imports this one has a fixture of its own with a daemon that trains."""
@@ -54,6 +57,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     measured = read(LIST)
     for item in items:
+        if item.get_closest_marker("nightly"):
+            item.add_marker(pytest.mark.timeout(NIGHTLY_SECONDS), append=False)  # before what its short form has
         if slow_by_kind(item):
             item.user_properties.append((_SLOW_BY_KIND, True))
             item.add_marker(pytest.mark.slow)

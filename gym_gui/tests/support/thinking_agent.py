@@ -182,7 +182,7 @@ def _next(inbox: queue.SimpleQueue[Command | str | None], patience: float | None
 
 def _told(server: LiveServer, agents: list[Agent], told: Tell) -> None:
     if not _TERM.fullmatch(told.text):
-        server.refuse(f"{told.text!r} is no term: write a name in lower case, such as slippery or rest(5)")
+        server.refuse(f"{told.text!r} is no term: write a name in lower case, such as rest(5)\n{told.text}\n   ^")
         return
     for agent in agents:
         if told.agent in ("", agent.name):

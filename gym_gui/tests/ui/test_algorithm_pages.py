@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from gym_gui.ui.workers.cleanrl.documentation import BASES, PAGES, STEPS, with_steps
+from gym_gui.ui.workers.corl.documentation import PAGES as CORL_PAGES
 from mosaic_protocol.worker_manifest import load_manifest
 from mosaic_protocol.worker_presets import presets_of
 
@@ -38,3 +40,15 @@ def test_what_was_measured_is_the_evidence_of_a_preset() -> None:
         remarks = " ".join(row.get("remark", "") for row in ROWS if one.algo in row["algorithms"])
         for figure in (one.evidence.preset, one.evidence.default):
             assert f"{figure.value:.0f} [{figure.low:.0f}, {figure.high:.0f}]" in remarks
+
+
+CORL = load_manifest(Path(__file__).parents[3] / "corl_worker")
+
+
+@pytest.mark.parametrize("algo", CORL.algorithms)
+def test_every_offline_algorithm_has_a_page_whose_flags_there_are(algo: str) -> None:
+    page = (CORL_PAGES / f"{algo}.html").read_text()
+    script = (CORL.package_dir / str(CORL.algorithms[algo].script)).read_text()
+    known = set(re.findall(r"^    (\w+): ", script, re.MULTILINE))
+    named = set(re.findall(r"--([a-z][a-z-]+)", page)) - {"warm-start"}
+    assert named and {flag.replace("-", "_") for flag in named} <= known

@@ -20,6 +20,8 @@ from gym_gui.ui.panels.checkpoint_browser import CheckpointBrowser
 from gym_gui.ui.widgets.checkpoint_card import age_text, score_words, size_text
 from gym_gui.ui.widgets.sparkline import Histogram, bins
 
+pytestmark = pytest.mark.usefixtures("workers_train")
+
 HANG = 120_000
 CHECKOUT = Path(__file__).resolve().parents[3]
 RUN_ID = "01K9ZQ3V7X0000000000000000"
@@ -61,6 +63,8 @@ def place(trained: Path, browser: CheckpointBrowser, run_id: str = RUN_ID) -> Pa
 def test_without_checkpoints_the_next_step_is_shown(browser: CheckpointBrowser, qtbot: QtBot) -> None:
     browser.show()
     qtbot.waitUntil(lambda: browser._told.text().startswith("No checkpoints yet"), timeout=HANG)
+    assert not browser.details.isVisible(), "nothing is chosen, so there is nothing to deploy"
+    assert not browser._details_room.isVisible()
 
 
 def test_a_checkpoint_is_a_card_that_can_be_evaluated(trained: Path, browser: CheckpointBrowser, qtbot: QtBot) -> None:
@@ -74,6 +78,26 @@ def test_a_checkpoint_is_a_card_that_can_be_evaluated(trained: Path, browser: Ch
     qtbot.mouseClick(details.evaluate, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: details.told.text().startswith("Evaluated:"), timeout=HANG)
     assert len(details.histogram.values) == 3
+
+
+def test_the_chosen_card_stays_in_sight_beside_its_details(
+    trained: Path, browser: CheckpointBrowser, qtbot: QtBot
+) -> None:
+    """At the height that a window of 1280x800 leaves."""
+    place(trained, browser)
+    place(trained, browser, OTHER_RUN_ID)
+    browser.resize(377, 450)
+    browser.show()
+    qtbot.waitUntil(lambda: len(browser.cards) == 2, timeout=HANG)
+    card, details = browser.cards[1], browser.details
+    qtbot.keyClick(card, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: card.visibleRegion().boundingRect().height() >= card.height() - 2, timeout=HANG)
+    browser._fill()  # as when another run leaves a checkpoint
+    again = browser.cards[1]
+    assert again is not card
+    qtbot.waitUntil(lambda: again.visibleRegion().boundingRect().height() >= again.height() - 2 > 50, timeout=HANG)
+    assert details.episodes.text().endswith(" episodes")
+    assert not details.deploy.visibleRegion().isEmpty() and not details.evaluate.visibleRegion().isEmpty()
 
 
 def test_an_evaluation_is_shown_with_its_own_checkpoint_only(
@@ -198,7 +222,9 @@ def test_equal_returns_are_one_bar_with_a_label_and_no_block(make_cockpit: MakeC
     (bar,) = histogram.bars()
     assert bar.width() < 40 and abs(bar.center().x() - 150) < 1
     assert [text for _, text in histogram.labels()] == ["all 20 episodes: 500"]
+    low = histogram.sizeHint().height()
     histogram.show_values([1.0, 2.0, 9.0])
+    assert low < histogram.sizeHint().height() / 2, "equal returns leave their room to the list of checkpoints"
     assert len(histogram.bars()) == 5 and [text for _, text in histogram.labels()] == ["1", "9"]
 
 
@@ -210,6 +236,7 @@ def test_an_evaluated_checkpoint_counts_as_checked(trained: Path, browser: Check
     entry = browser.cards[0].entry
     browser.choose(entry)
     assert "not checked yet" in browser.details._facts.text()
+    assert browser.details._facts.text().startswith(entry.run_name), "its card may be scrolled out of sight"
     numbers = {"episodes": 2, "mean": 9, "std": 0, "median": 9, "iqm": 9, "returns": [9, 9]}
     evaluations.keep(entry, {"results": {"deterministic": numbers}, "sha256": entry.sha256})
     browser.details.entry = None

@@ -27,6 +27,8 @@ from mosaic_protocol.live.messages import State
 from mosaic_worker.tests.policies.toys import new_checkpoint
 from play_worker.tests.dropped import dropped_policies
 
+pytestmark = pytest.mark.usefixtures("workers_train")
+
 HANG = 120_000
 MEMORY = {"welcome.seen": True, "train.mode": "human"}
 
@@ -145,6 +147,7 @@ def test_a_lake_is_crossed_by_keys_and_kept(open_player: Open, session_daemon: D
     panel.game.seed.next.click()
     player.until(lambda: player.state.seed == 8 and not player.state.over)
     player.end()
+    assert player.desk.joinable() == [], "nobody is asked to join what was just ended"
     run = session_daemon.wait_over(run_id)
     steps = list(session_daemon.client.steps(run_id))
     assert run.outcome == "completed" and [step.action for step in steps] == [2, 2, 1, 1, 1, 2]
@@ -204,12 +207,39 @@ def test_the_seat_is_shared_with_a_policy_which_stays_when_another_fails(open_pl
     offer.click()
     player.until(lambda: player.desk.run_id not in ("", first) and player.desk.status == "live")
     player.until(lambda: player.state.actor == "policy" and "has the seat" in said.text())
+    assert "@" not in said.text(), "a policy is called by its algorithm and step, as beside its actions"
     hello = player.desk.session.hello_message if player.desk.session is not None else None
     assert hello is not None and hello.env_id == "Pendulum-v1"
 
     # What is said under Deploy holds as long as it is true.
     player.desk.hand_over()
     player.until(lambda: player.state.actor == "human")
+    assert said.text() == ""
+
+
+def test_what_went_wrong_with_a_policy_is_not_said_beyond_its_session(open_player: Open) -> None:
+    player = open_player()
+    player.ready_to_play("CartPole-v1")
+    player.start()
+    player.dock.show_page("use")
+    browser: CheckpointBrowser = part(player.cockpit, CheckpointBrowser)
+    player.until(lambda: len(browser.cards) == 3)
+    said = browser.details.deployed
+
+    # To take the seat back while a policy is being loaded is no failure.
+    browser.choose(player.entry("balances"))
+    browser.details.deploy.click()
+    player.until(lambda: bool(player.state.loading))
+    player.desk.hand_over()
+    player.until(lambda: said.text() == "" and "You have the seat" in player.panel.told.text())
+    assert player.state.actor == "human" and player.panel.told.property("role") == "muted"
+
+    browser.choose(player.entry("broken"))
+    browser.details.deploy.click()
+    player.until(lambda: "keeps the seat" in said.text())
+    assert said.text()[0].isupper()
+    player.desk.end()
+    player.until(lambda: player.desk.status == "idle")
     assert said.text() == ""
 
 

@@ -28,6 +28,8 @@ from gym_gui.ui.workers.cleanrl.form import CleanRlTrainForm
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.worker_manifest import Algorithm, RunnerCapabilities, load_manifest
 
+pytestmark = pytest.mark.usefixtures("workers_train")
+
 # ---- settings ----------------------------------------------------------------------------------------------------
 
 
@@ -217,6 +219,13 @@ def test_needs_decide_which_fields_must_be_filled(open_form: OpenForm) -> None:
     other.setParent(dock)
     assert "dataset" in other.run and "env_id" not in other.run
     assert "Dataset must not be left empty" in other.bar.why_not
+    field = other.run["dataset"]
+    assert field.error.text() == "" and not field.editor.property("invalid"), "nobody is blamed before they began"
+    field.put("poles")
+    field.put("")
+    assert field.error.text() == "Dataset must not be left empty" and field.editor.property("invalid")
+    field.reset()
+    assert field.error.text() == ""
     other.run["dataset"].put("halfcheetah-medium-v2")
     assert other.request().run_name == "count-halfcheetah-medium-v2-s1", "as the command line calls it"
     assert parts_of(other.request().settings).own["dataset"] == "halfcheetah-medium-v2"

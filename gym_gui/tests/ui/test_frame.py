@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from PyQt6.QtCore import Qt
-from PyQt6.QtWidgets import QApplication, QLabel, QTabBar
+from PyQt6.QtWidgets import QApplication, QLabel, QLineEdit, QTabBar
 from pytestqt.qtbot import QtBot
 
 from gym_gui.tests.support.daemon_process import DaemonProcess
@@ -142,6 +142,49 @@ def test_notices_come_one_after_the_other_and_can_be_acted_on(make_cockpit: Make
     assert snackbar.current == Notice("second")
 
 
+def test_undo_undoes_what_was_done_last(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    window = make_cockpit().window
+    done: list[str] = []
+    for name in ("hidden", "deleted"):
+        window.cockpit.notify(Notice(f"run {name}", action="Undo", act=lambda name=name: done.append(name)))
+    window.cockpit.notify(Notice("run ended"))
+    snackbar = window._snackbar
+    assert snackbar.current is not None and snackbar.current.text == "run deleted"
+    qtbot.mouseClick(snackbar._button, Qt.MouseButton.LeftButton)
+    assert done == ["deleted"] and snackbar.current == Notice("run ended")
+
+
+def test_an_error_is_read_to_its_end_whatever_comes_after_it(make_cockpit: MakeCockpit) -> None:
+    window = make_cockpit().window
+    window.cockpit.notify(Notice("run failed", "error", "Show", lambda: None))
+    window.cockpit.notify(Notice("run ended", "good", "Show", lambda: None))
+    assert window._snackbar.current is not None and window._snackbar.current.text == "run failed"
+
+
+@pytest.mark.parametrize("by_keys", [True, False])
+def test_a_notice_that_goes_gives_the_keyboard_back(make_cockpit: MakeCockpit, qtbot: QtBot, by_keys: bool) -> None:
+    """Else the key after Undo would press whatever Qt finds next, such as the mode of the form."""
+    names = ("train", "metrics", "runs", "log")
+    window = make_cockpit(parts=[Part(name, name, Place.LEFT, lambda _: QLineEdit()) for name in names]).window
+    window.docks["runs"].raise_()
+    with qtbot.waitActive(window):
+        window.activateWindow()
+    line = window.findChild(QLineEdit, "runs")
+    assert line is not None
+    line.setFocus()
+    window.cockpit.notify(Notice("run deleted", action="Undo", act=lambda: None))
+    button = window._snackbar._button
+    if by_keys:
+        middle = window.centralWidget()
+        assert middle is not None
+        middle.setFocus()  # as F6 does, before it goes to the first button
+        button.setFocus(Qt.FocusReason.TabFocusReason)
+        qtbot.keyClick(button, Qt.Key.Key_Space)
+    else:
+        qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert window._snackbar.isHidden() and QApplication.focusWidget() is line
+
+
 def test_an_unexpected_error_is_shown_and_kept_and_the_cockpit_lives(
     make_cockpit: MakeCockpit, qtbot: QtBot, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -243,10 +286,11 @@ def test_no_tab_bar_is_left_over_when_the_layout_is_reset(make_cockpit: MakeCock
         bars = window.findChildren(QTabBar, options=Qt.FindChildOption.FindDirectChildrenOnly)
         return sorted([bar.tabText(i) for i in range(bar.count())] for bar in bars if bar.isVisible())
 
-    expected = [["Metrics", "Run", "Capacity", "Doctor"], ["Runs", "Log", "Episodes", "Sweeps"]]
+    below = ["Runs", "Log", "Episodes", "Sweeps", "Datasets", "Arena"]
+    expected = [["Metrics", "Run", "Capacity", "Doctor"], below]
     qtbot.waitUntil(lambda: shown() == expected)
     window.reset_layout()  # which makes it as small as the screen of tests
-    narrow = ["Runs", "Log", "Episodes", "Sweeps", "Metrics", "Run", "Capacity", "Doctor"]
+    narrow = [*below, "Metrics", "Run", "Capacity", "Doctor"]
     qtbot.waitUntil(lambda: shown() == [narrow])
     window.resize(1280, 800)
     qtbot.waitUntil(lambda: shown() == expected)

@@ -8,7 +8,7 @@ import pytest
 from PyQt6.QtCore import QEvent, QPoint, Qt
 from PyQt6.QtGui import QColor, QImage, QKeyEvent
 from PyQt6.QtTest import QTest
-from PyQt6.QtWidgets import QApplication, QDialog, QPushButton, QVBoxLayout, QWidget
+from PyQt6.QtWidgets import QApplication, QDialog, QListWidget, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from gym_gui.tests.support.daemon_process import DaemonProcess
@@ -188,6 +188,43 @@ def contrast(one: QColor, other: QColor) -> float:
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
+def test_a_list_shows_that_it_has_the_focus(qapp: QApplication, qtbot: QtBot, theme: str) -> None:
+    themes = Themes(qapp, theme)
+    window = QDialog()
+    qtbot.addWidget(window)
+    listed, other = QListWidget(), QPushButton("Other")
+    listed.addItems(["CleanRL Worker", "Play Worker"])
+    listed.setCurrentRow(0)
+    layout = QVBoxLayout(window)
+    layout.addWidget(listed)
+    layout.addWidget(other)
+    with qtbot.waitActive(window, timeout=HANG):
+        window.show()
+        window.activateWindow()
+    listed.setFocus()
+    focused = listed.grab().toImage()
+    other.setFocus()
+    plain = listed.grab().toImage()
+    accent, row = themes.theme.colour("accent").name(), listed.visualItemRect(listed.item(0))
+    edge = row.center().x(), row.bottom()
+    assert focused.pixelColor(*edge).name() == accent and plain.pixelColor(*edge).name() != accent
+    themes.deleteLater()
+
+
+def test_the_daemon_is_started_from_the_status_line_by_keys(cockpit: CockpitApp) -> None:
+    start = cockpit.window.status_line.start
+    start.show()
+    visited = []
+    for _ in range(80):
+        press(cockpit, KEY.Key_Tab)
+        visited.append(QApplication.focusWidget())
+    assert start in visited
+    start.hide()
+    press(cockpit, KEY.Key_Tab)
+    assert QApplication.focusWidget() is not start
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
 @pytest.mark.parametrize("kind", ["primary", "danger", "flat", "segment", ""])
 def test_a_button_with_the_focus_has_a_ring_of_three_to_one(
     qapp: QApplication, qtbot: QtBot, theme: str, kind: str
@@ -305,7 +342,7 @@ def test_escape_leads_back_from_an_empty_trash(make_cockpit: MakeCockpit, qtbot:
 
 def test_no_menu_is_long_and_help_has_a_guide_and_an_about(make_cockpit: MakeCockpit) -> None:
     window = make_cockpit(parts=None).window
-    lengths = {name: len(menu.actions()) for name, menu in window._menus.items()}
+    lengths = {name: sum(not entry.isSeparator() for entry in menu.actions()) for name, menu in window._menus.items()}
     assert max(lengths.values()) <= 14 and lengths["View"] <= 10, lengths
     for name, kind in (("guide", GuideWindow), ("about", AboutWindow)):
         for _ in range(2):

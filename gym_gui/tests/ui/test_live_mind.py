@@ -17,13 +17,13 @@ from gym_gui.tests.support.thinking_agent import thinking
 from gym_gui.tests.ui.conftest import HANG, MakeCockpit
 from gym_gui.ui.app import CockpitApp
 from gym_gui.ui.commands import Command
+from gym_gui.ui.mind.mind_feed import EpisodesShown, MindFeeds
 from gym_gui.ui.panels.run_tabs import RunTabs
 from gym_gui.ui.panels.stage import Stage
 from gym_gui.ui.parts import Part, Place
 from gym_gui.ui.presenters.workers.registry import default_presenters
 from gym_gui.ui.presenters.workers.spade_bdi import SpadeBdiWorkerPresenter
 from gym_gui.ui.tab_order import stops
-from gym_gui.ui.workers.spade_bdi.mind_feed import EpisodesShown, MindFeeds
 from gym_gui.ui.workers.spade_bdi.mind_stage import MindStage
 from gym_gui.ui.workers.spade_bdi.mind_tab import MindTab
 from mosaic_protocol.proto import trainer_pb2 as pb
@@ -110,6 +110,7 @@ def test_a_running_mind_is_shown_as_it_changes_and_can_be_told_something(mind: T
     qtbot.keyClicks(tab.tell_row.field, "Not a term!")
     tab.tell_row.button.click()
     qtbot.waitUntil(lambda: "is no term" in tab.tell_row.said.text(), timeout=HANG)
+    assert tab.tell_row.said.text().endswith("such as rest(5)"), "without the caret, which needs a line of its own"
     assert tab.tell_row.said.property("role") == "error" and tab.tell_row.field.text() == "Not a term!"
 
 

@@ -24,6 +24,7 @@ from gym_gui.ui.play.sessions import LiveSessions
 from gym_gui.ui.play.stage_live import LiveStage
 from gym_gui.ui.play.stage_picture import Picture
 from gym_gui.ui.play.stage_seats import SeatFrames
+from gym_gui.ui.play.stage_transport import Transport
 from gym_gui.ui.theme import Themes
 from mosaic_protocol.live.messages import HandOver, State, socket_of
 from play_worker.tests.by_hand import Session
@@ -154,6 +155,19 @@ def test_the_stage_fits_into_small_rooms(open_session: Open, stage: Stage, qtbot
     assert not shown.about.isVisible() and shown.transport.isVisible()
     shown.fit(QSize(900, 700))
     assert shown.about.isVisible()
+
+
+@pytest.mark.parametrize("width", [420, 520, 800])
+def test_the_speeds_keep_their_words_in_a_narrow_stage(qapp: QApplication, qtbot: QtBot, width: int) -> None:
+    transport = Transport(Themes(qapp))
+    qtbot.addWidget(transport)
+    transport.setFixedWidth(width)
+    transport.show()
+    transport.fit(width)
+    qtbot.waitExposed(transport)
+    qtbot.wait(20)
+    for button in transport.speeds.buttons.values():
+        assert button.width() >= button.sizeHint().width(), button.text()
 
 
 # ---- several seats -----------------------------------------------------------------------------------------------

@@ -235,7 +235,7 @@ def test_choices_are_remembered(make_cockpit: MakeCockpit) -> None:
     first.close()
     _, again = opened(make_cockpit, None)
     assert again.toolbar.options == panel.toolbar.options
-    assert again.toolbar.options.smoothing == pytest.approx(0.9) and again.toolbar.options.as_time
+    assert again.toolbar.options.smoothing == pytest.approx(0.9) and again.toolbar.options.x == "time"
 
 
 def test_commands_smooth_switch_axes_and_reset_the_view(
@@ -252,7 +252,7 @@ def test_commands_smooth_switch_axes_and_reset_the_view(
     assert plot.options.smoothing > before
     act("metrics-time").trigger()
     act("metrics-log-y").trigger()
-    assert plot.options.as_time and plot.options.log_y
+    assert plot.options.x == "time" and plot.options.log_y
     plot.zoom_to(0.1, 0.2)
     act("metrics-reset-view").trigger()
     assert not plot.is_zoomed

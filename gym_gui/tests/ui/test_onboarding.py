@@ -130,7 +130,6 @@ def test_the_tour_goes_on_with_return_back_with_its_button_and_ends_with_escape(
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(1800)  # half a minute of a free core, and much more of one that is shared
 def test_the_demo_reaches_what_its_card_promises(tmp_path: Path) -> None:
     settings = DEMO.request.settings
     words = ["--env-id", settings["env_id"], "--seed", str(settings["seed"])]

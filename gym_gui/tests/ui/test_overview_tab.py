@@ -58,6 +58,24 @@ def test_given_settings_come_first_and_kin_can_be_gone_to(make_cockpit: MakeCock
     assert context.selection.current == CHILD
 
 
+def test_names_are_not_cut_off_beside_room(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    _, tab = opened(make_cockpit, qtbot)
+    tab._take([Fact("results", "last episode length", "500")])
+    wanted, header = tab.list.sizeHintForColumn(0), tab.list.header()
+    assert header is not None and 150 < wanted <= header.sectionSize(0)
+
+
+def test_the_notes_are_whole_in_a_low_tab(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    """As high as a window of 1024x600 leaves it."""
+    _, tab = opened(make_cockpit, qtbot)
+    notes = tab.labels.notes
+    tab.resize(680, 210)
+    qtbot.waitUntil(lambda: tab.height() == 210)
+    qtbot.wait(20)
+    assert notes.mapTo(tab, notes.rect().bottomLeft()).y() < tab.search.y(), "its frame ends above the search"
+    assert notes.visibleRegion().boundingRect().height() == notes.height() >= notes.minimumHeight()
+
+
 def test_a_search_unfolds_what_it_finds_and_news_leave_the_rest_as_it_was(
     make_cockpit: MakeCockpit, qtbot: QtBot
 ) -> None:

@@ -19,13 +19,14 @@ from PyQt6.QtGui import QMouseEvent
 from PyQt6.QtWidgets import QApplication, QScrollArea
 from pytestqt.qtbot import QtBot
 
+from gym_gui.services.file_names import safe_file_name
 from gym_gui.services.seed_groups import seed_group
 from gym_gui.ui.plots.aggregate import aggregate
 from gym_gui.ui.plots.axis_text import seconds_text, steps_text
 from gym_gui.ui.plots.curve_plot import CurvePlot
 from gym_gui.ui.plots.decimate import BLOCK, BlockExtremes, decimate
 from gym_gui.ui.plots.drawing import Curve, PlotOptions, draw, value_at
-from gym_gui.ui.plots.export import HEADER, safe_file_name, snapshots, write_csv
+from gym_gui.ui.plots.export import HEADER, snapshots, write_csv
 from gym_gui.ui.plots.images import write_png, write_svg
 from gym_gui.ui.plots.plot_grid import PlotGrid
 from gym_gui.ui.plots.run_metrics import MetricBatch, RunMetrics, decode_batch
@@ -257,8 +258,8 @@ def test_rows_are_decoded_by_tag_and_what_is_unreadable_is_counted() -> None:
 
 def test_time_counts_from_the_first_point_of_the_run() -> None:
     metrics = filled(np.zeros(3), np.array([10.0, 20, 30]))
-    assert metrics.x(RETURN, as_time=True) == pytest.approx([0, 1, 2])
-    assert metrics.x(RETURN, as_time=False).tolist() == [10, 20, 30]
+    assert metrics.x(RETURN, "time") == pytest.approx([0, 1, 2])
+    assert metrics.x(RETURN).tolist() == [10, 20, 30]
 
 
 def test_metrics_are_grouped_with_the_headlines_in_front() -> None:
@@ -331,6 +332,7 @@ def test_a_table_has_every_point_once(tmp_path: Path) -> None:
 def test_a_tag_never_becomes_a_path() -> None:
     assert safe_file_name("../../etc/passwd") == "etc-passwd"
     assert safe_file_name("charts/SPS") == "charts-SPS" and safe_file_name("//") == "curve"
+    assert safe_file_name("ü" * 1000 + "-end") == "ü" * 58 + "-end"
 
 
 def test_pictures_are_written_as_pixels_and_as_lines(qtbot: QtBot, themes: Themes, tmp_path: Path) -> None:
@@ -397,6 +399,15 @@ def test_zooming_in_brings_full_resolution_and_resetting_everything(plot: CurveP
     assert not plot.is_zoomed and drawn_points(plot)[0][-1] == 300_000
 
 
+def test_a_curve_that_was_away_for_a_moment_is_drawn_again(plot: CurvePlot) -> None:
+    metrics = filled(np.arange(100.0))
+    plot.set_curves([curve(metrics, key="mine")])
+    assert plot.refresh() and plot.has_points
+    plot.set_curves([curve(filled(np.arange(50.0)), key="another")])
+    plot.set_curves([curve(metrics, key="mine")])  # before anything was drawn of the other
+    assert plot.refresh() and plot.has_points
+
+
 def test_a_view_that_was_not_zoomed_follows_the_curve(plot: CurvePlot, qtbot: QtBot) -> None:
     metrics = filled(np.arange(100.0))
     plot.set_curves([curve(metrics)])
@@ -407,6 +418,17 @@ def test_a_view_that_was_not_zoomed_follows_the_curve(plot: CurvePlot, qtbot: Qt
     assert plot.getViewBox().viewRange()[0][1] >= 1000
 
 
+@pytest.mark.parametrize(("value", "low", "high"), [(0.0, -0.5, 0.5), (500.0, 450.0, 550.0), (-2.0, -2.2, -1.8)])
+def test_values_that_are_all_the_same_are_seen_close(plot: CurvePlot, value: float, low: float, high: float) -> None:
+    """Also after a curve that reached far."""
+    plot.set_curves([curve(filled(np.linspace(-50.0, 50.0, 20)))])
+    plot.refresh(unseen=True)
+    plot.set_curves([curve(filled(np.full(20, value)), key="flat")])
+    plot.refresh(unseen=True)
+    seen = plot.getViewBox().viewRange()[1]
+    assert seen == pytest.approx([low, high], abs=0.1 * (high - low))
+
+
 def test_gaps_and_logarithmic_axes_draw_without_a_warning(plot: CurvePlot, qtbot: QtBot) -> None:
     values = np.array([-1.0, np.nan, 5.0, 50.0, np.nan, 500.0])
     plot.set_curves(
@@ -415,8 +437,8 @@ def test_gaps_and_logarithmic_axes_draw_without_a_warning(plot: CurvePlot, qtbot
     for options in (
         PlotOptions(log_y=True),
         PlotOptions(log_x=True, smoothing=0.5),
-        PlotOptions(log_x=True, log_y=True, as_time=True),
-        PlotOptions(as_time=True, smoothing=0.9),
+        PlotOptions(log_x=True, log_y=True, x="time"),
+        PlotOptions(x="time", smoothing=0.9),
     ):
         plot.set_options(options)
         plot.refresh()

@@ -141,7 +141,7 @@ def test_an_episode_is_verified_shown_and_inspected_by_keyboard(
     registry = DatasetRegistry(cockpit.window.cockpit.bridge.paths)
     qtbot.waitUntil(lambda: any(one.name == "one-pole" for one in registry.list()), timeout=HANG)
     (entry,) = registry.list()
-    assert (entry.manifest["episodes"], entry.manifest["steps"]) == (1, steps)
+    assert (entry.manifest.episodes, entry.manifest.steps) == (1, steps)
 
     qtbot.keyClick(page.strip, keys.Key_Escape)
     assert part(cockpit, Stage).over is None and desk.current is None

@@ -179,6 +179,21 @@ def test_a_view_is_saved_used_from_the_palette_and_deleted_with_a_way_back(
     assert list(panel.views.views()) == ["rates & odd"]
 
 
+def test_the_first_view_is_named_by_keys_alone(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    app, panel = filled(make_cockpit)
+    with qtbot.waitActive(app.window):
+        app.window.activateWindow()
+    panel.views.setFocus(Qt.FocusReason.TabFocusReason)
+    qtbot.keyClick(panel.views, Qt.Key.Key_Space)
+    line = panel.views.findChild(QLineEdit)
+    assert line is not None
+    menu = line.window()
+    assert menu is not None and menu.focusWidget() is line
+    qtbot.keyClicks(line, "mine")
+    qtbot.keyClick(line, Qt.Key.Key_Return)
+    assert list(panel.views.views()) == ["mine"]
+
+
 # ---- marks -------------------------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PyQt6.QtCore import QPointF, QRect
+from PyQt6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from gym_gui.services.charts.drawing import Dot, Line
@@ -135,6 +136,14 @@ def test_it_fits_a_stage_between_two_docks(view: RunComparison) -> None:
     assert abs(view.unfinished.geometry().center().y() - view.save.geometry().center().y()) <= 1, "one line, one middle"
     for title in (view.measure, view.axis):
         assert title.width() >= title.fontMetrics().horizontalAdvance(title.currentText()), "its choice is readable"
+
+
+def test_a_long_verdict_is_wrapped_and_not_cut_off(view: RunComparison) -> None:
+    said, room = view.sentence, view._scroll.viewport()
+    assert room is not None
+    said.setText("a long name of some runs is ahead of another long name, with one run of each; " * 4)
+    QApplication.processEvents()
+    assert said.width() <= room.width() and said.height() > 2 * said.fontMetrics().lineSpacing()
 
 
 def test_groups_follow_what_differs_and_curves_what_they_are_drawn_over(view: RunComparison) -> None:

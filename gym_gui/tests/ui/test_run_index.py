@@ -161,6 +161,9 @@ def test_differences_follow_what_is_selected(make_cockpit: MakeCockpit, qtbot: Q
     qtbot.waitUntil(lambda: shown(differences).get("learning_rate") == ["0.1", "0.01"], timeout=HANG)
     context.selection.select(ids)
     qtbot.waitUntil(lambda: shown(differences).get("seed") == ["1", "2", "3"], timeout=HANG)
+    differences.search.setFixedWidth(90)
+    qtbot.waitUntil(lambda: differences.search.placeholderText() == "Find")
+    assert differences.search.accessibleName() == "Find a setting"
 
 
 def test_lines_are_found_folded_and_marked_as_changed_or_default(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:

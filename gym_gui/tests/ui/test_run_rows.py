@@ -11,10 +11,10 @@ import pytest
 
 from gym_gui.services.run_filter import EVERYTHING, parse
 from gym_gui.services.run_labels import labels_in
+from gym_gui.services.waiting_line import in_line, places, waiting_line
 from gym_gui.ui.models.run_order import RunOrder, View
 from gym_gui.ui.models.run_rows import BUCKETS, COLUMN_NUMBERS, COLUMNS, RunRow, bucket
 from gym_gui.ui.models.run_rules import NOTHING_SELECTED, Known, applicable, why_not
-from gym_gui.ui.models.waiting_line import in_line, places, waiting_line
 from mosaic_protocol.proto import trainer_pb2 as pb
 
 
@@ -65,6 +65,11 @@ def test_the_clock_of_a_training_run_goes_on_between_two_words_of_the_daemon() -
     assert text(training, "eta", now=30.0) == "30s"
     paused = made(1, state="PAUSE", active_seconds=60.0, last_step=1000, total_steps=2000)
     assert (text(paused, "elapsed", now=30.0), text(paused, "eta", now=30.0)) == ("1m 00s", "")
+
+
+def test_a_run_that_was_told_to_stop_has_no_eta() -> None:
+    stopping = made(1, desired="stop", active_seconds=60.0, last_step=1000, total_steps=2000)
+    assert (stopping.state, text(stopping, "eta", now=30.0)) == ("EXEC", "")
 
 
 def test_the_eta_of_a_resumed_run_counts_only_steps_of_its_own_time() -> None:
@@ -138,6 +143,7 @@ def test_every_column_sorts_and_what_has_no_value_comes_last(column: str, descen
         made(
             number,
             state="INIT" if column == "queue" else "EXEC",
+            queue_key=f"80000000000{number}" if column == "queue" else "",
             worker_type=f"w{number}",
             algo=f"a{number}",
             env_id=f"e{number}",
@@ -259,6 +265,12 @@ def _mirror(mirror: list[Any], order: RunOrder, edit: Any) -> None:
 def queued(number: int, cpus: int = 1, **resources: int) -> pb.Run:
     asked = {name: {"requested": value} for name, value in {"cpus": cpus, **resources}.items()}
     return made(number, state="INIT", config={"resources": asked})
+
+
+def test_the_line_is_in_the_order_of_the_keys_whichever_run_is_older() -> None:
+    first, second, third = (queued(number) for number in (3, 1, 2))
+    first.queue_key, second.queue_key, third.queue_key = "800000000001", "800000000001.8000", "800000000002"
+    assert in_line([third, second, first]) == [first, second, third]
 
 
 def test_the_line_is_in_the_order_of_coming() -> None:

@@ -24,6 +24,7 @@ from gym_gui.ui.panels.runs_panel import RunsPanel
 from gym_gui.ui.parts import Part, Place
 from gym_gui.ui.widgets.snackbar import Notice
 from mosaic_protocol.proto import trainer_pb2 as pb
+from tools.cockpit_walk.misfits import misfits
 
 HANG = 60_000
 PARTS = [Part("runs", "Runs", Place.BOTTOM, RunsPanel)]
@@ -276,6 +277,17 @@ def test_the_selection_is_shared_both_ways_with_the_current_run_first(make_cockp
     assert selection.ids == [f"{1:026d}", f"{0:026d}"]
 
 
+@pytest.mark.parametrize("key", [Qt.Key.Key_Home, Qt.Key.Key_Down, Qt.Key.Key_Up])
+def test_an_only_run_is_selected_by_keys(make_cockpit: MakeCockpit, qtbot: QtBot, key: Qt.Key) -> None:
+    app = make_cockpit(None, PARTS)
+    panel = filled(app, 1)
+    panel.list.setCurrentIndex(panel.table.index(0, 0))
+    panel.list.clearSelection()  # as it is when the list gets the keyboard in a cockpit that was just opened
+    assert selected(app) == []
+    qtbot.keyClick(panel.list, key)
+    assert len(selected(app)) == 1 and app.window.cockpit.selection.ids
+
+
 def test_the_selection_survives_sorting_and_updates_and_loses_what_is_filtered_away(
     make_cockpit: MakeCockpit, qtbot: QtBot
 ) -> None:
@@ -380,7 +392,7 @@ def test_a_memory_that_makes_no_sense_is_not_believed(
 def test_every_action_is_in_the_menu_and_says_why_it_is_off(make_cockpit: MakeCockpit) -> None:
     app = make_cockpit(parts=PARTS)
     offered = {made_.name: action for made_, action in app.window.cockpit.commands.all() if made_.menu == "Run"}
-    assert len(offered) == 8
+    assert len(offered) == 7
     for action in offered.values():
         assert not action.isEnabled() and "Select a run first." in action.toolTip()
         assert action.shortcut().toString() and not action.icon().isNull()
@@ -512,6 +524,20 @@ def test_the_age_of_a_run_that_is_over_goes_on(
     panel.table.tick(row, row)
     assert touched[-1:] == [(row, created)]
     assert panel.table.cell(panel.table.order.rows[over.run_id], created) == "3h ago"
+
+
+def test_what_the_runs_are_grouped_by_can_be_read(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    app = make_cockpit(parts=PARTS)
+    panel, dock = filled(app), app.window.docks["runs"]
+    dock.setFloating(True)
+    dock.resize(600, 400)
+    for grouping in ("", "algorithm", "environment"):
+        panel.grouping.setCurrentIndex(panel.grouping.findData(grouping))
+        qtbot.waitUntil(lambda: not misfits(panel.grouping), timeout=HANG)
+    assert panel.width() < 700
+    for width in range(700, 1100, 40):  # where the tools stand beside the filter, that gives way
+        dock.resize(width, 400)
+        qtbot.waitUntil(lambda: not misfits(panel.grouping), timeout=HANG)
 
 
 def test_a_narrow_panel_puts_its_tools_below_each_other(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:

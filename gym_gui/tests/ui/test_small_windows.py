@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from itertools import combinations
+from pathlib import Path
 
 from PyQt6.QtCore import QPoint, QRect, Qt
 from PyQt6.QtGui import QFont, QFontMetrics
-from PyQt6.QtWidgets import QDockWidget, QWidget
+from PyQt6.QtWidgets import QApplication, QDockWidget, QMainWindow, QTabBar, QWidget
 from pytestqt.qtbot import QtBot
 
+from gym_gui.services.checkpoints.entry import UNCHECKED, CheckpointEntry
 from gym_gui.tests.ui.conftest import MakeCockpit
 from gym_gui.ui.dock_arrangement import ROOMY_WIDTH
+from gym_gui.ui.forms.environment_picker import EnvironmentPicker
 from gym_gui.ui.main_window import MainWindow
 from gym_gui.ui.models.run_rows import COLUMN_NUMBERS, COLUMNS
+from gym_gui.ui.panels.checkpoint_browser import CheckpointBrowser
 from gym_gui.ui.panels.runs_panel import RunsPanel
 from gym_gui.ui.panels.stage import Stage
+from gym_gui.ui.panels.train_dock import TrainDock
+from gym_gui.ui.theme import Themes
+from gym_gui.ui.widgets.dock_titles import DockTitles
 from gym_gui.ui.widgets.hinted_line import HintedLine
 from gym_gui.ui.widgets.snackbar import Notice
 from mosaic_protocol.proto import trainer_pb2 as pb
@@ -100,6 +111,56 @@ def test_nothing_overlaps_at_any_size_whatever_is_in_front(make_cockpit: MakeCoc
             require_order(window)
 
 
+def test_a_chosen_checkpoint_stays_in_the_window_and_all_of_it_can_be_reached(
+    make_cockpit: MakeCockpit, qtbot: QtBot
+) -> None:
+    window = opened(make_cockpit, qtbot)
+    dock = window.findChild(TrainDock)
+    assert dock is not None
+    dock.show_page("use")
+    browser = dock.trained
+    assert isinstance(browser, CheckpointBrowser)
+    chosen = CheckpointEntry(
+        "01K9@last", Path("/x"), "run", "01K9", "run", "", "cleanrl", 1, 1, UNCHECKED, algo="ppo", env_id="CartPole-v1"
+    )
+    browser.details.show_entry(chosen)
+    browser.details.show()
+    browser.details.histogram.show_values([490.0, 495.0, 500.0])
+    for size in SIZES:
+        resize(window, qtbot, size)
+        bring(window, qtbot, "train")
+        require_order(window)
+        browser.details.resume.setFocus(Qt.FocusReason.TabFocusReason)
+        qtbot.waitUntil(lambda: not browser.details.resume.visibleRegion().isEmpty())
+        browser.details._tell("")
+        browser.details._tell("Evaluated: 498 ± 2 (median 500, IQM 499) over 30 episodes, greedy actions", "good")
+        told = browser.details.told
+        qtbot.waitUntil(lambda told=told: told.visibleRegion().boundingRect().height() == told.height())
+
+
+def test_tabs_stand_closer_before_their_titles_are_cut(qtbot: QtBot, qapp: QApplication) -> None:
+    Themes(qapp)
+    window = QMainWindow()
+    qtbot.addWidget(window)
+    docks = [QDockWidget(name, window) for name in ("Runs", "Log", "Episodes", "Sweeps", "Datasets", "Metrics")]
+    for dock in docks:
+        dock.setWidget(QWidget())
+        window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, dock)
+    for dock in docks[1:]:
+        window.tabifyDockWidget(docks[0], dock)
+    DockTitles(window).watch(docks)
+    window.show()
+    bar = next(one for one in window.findChildren(QTabBar) if one.count() == len(docks))
+    words = [bar.fontMetrics().horizontalAdvance(dock.windowTitle()) for dock in docks]
+    tabs = range(len(docks))
+
+    window.resize(sum(words) + 60 * len(docks), 300)
+    qtbot.waitUntil(lambda: all(bar.tabRect(one).width() >= words[one] + 28 for one in tabs))
+    window.resize(sum(words) + 20 * len(docks), 300)
+    qtbot.waitUntil(lambda: bar.width() < sum(words) + 28 * len(docks))
+    qtbot.waitUntil(lambda: bar.sizeHint().width() <= bar.width(), timeout=3000)
+
+
 def test_a_notice_covers_no_row_and_no_button(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
     window = opened(make_cockpit, qtbot)
     stage = window.findChild(Stage)
@@ -179,6 +240,48 @@ def test_a_cockpit_that_was_closed_small_opens_large_as_it_was_large(make_cockpi
     require_order(window)
 
 
+_SMALL_AND_WHOLE_AGAIN = """
+import sys
+from PyQt6.QtTest import QTest
+from PyQt6.QtWidgets import QApplication
+from gym_gui.ui.app import CockpitApp
+from gym_gui.ui.web_view import allow_web_views
+from mosaic_protocol.paths import MosaicPaths
+
+allow_web_views()
+app = QApplication(["mosaic"])
+cockpit = CockpitApp(app, MosaicPaths.from_environment(), start_daemon=False)
+window = cockpit.window
+window.show()
+QTest.qWait(200)
+if sys.argv[1] == "first":
+    for size in ((1280, 800), (1024, 600)):
+        window.resize(*size)
+        QTest.qWait(300)
+    window.showMaximized()
+    QTest.qWait(300)
+for _ in range(100):
+    if (window.width(), window._arrangement.is_narrow) == (1280, False):
+        break
+    QTest.qWait(100)
+print(window.width(), window._arrangement.is_narrow, window.isMaximized())
+cockpit.close()
+"""
+
+
+def test_a_cockpit_that_was_small_and_closed_maximized_opens_again(tmp_path: Path) -> None:
+    """In processes of their own: Qt crashed when it showed the window, and the screen must be a usual one."""
+    screen = {"name": "one", "x": 0, "y": 0, "width": 1280, "height": 800}
+    screen |= {"logicalDpi": 96, "logicalBaseDpi": 96, "dpr": 1}
+    (tmp_path / "screen.json").write_text(json.dumps({"windowFrameMargins": False, "screens": [screen]}))
+    platform = f"offscreen:configfile={tmp_path / 'screen.json'}"
+    words = {**os.environ, "QT_QPA_PLATFORM": platform, "MOSAIC_HOME": str(tmp_path / "home")}
+    for turn in ("first", "second"):
+        command = [sys.executable, "-c", _SMALL_AND_WHOLE_AGAIN, turn]
+        done = subprocess.run(command, check=False, env=words, capture_output=True, text=True, timeout=120)
+        assert (done.returncode, done.stdout.strip()) == (0, "1280 False True"), f"{turn}: {done.stderr}"
+
+
 def test_resetting_the_layout_of_a_small_window_keeps_everything_in_tabs(
     make_cockpit: MakeCockpit, qtbot: QtBot
 ) -> None:
@@ -235,3 +338,21 @@ def test_the_usual_names_of_runs_and_of_columns_are_not_cut(make_cockpit: MakeCo
     assert header.fontMetrics().horizontalAdvance("ppo-cartpole") == QFontMetrics(bold).horizontalAdvance(
         "ppo-cartpole"
     )
+
+
+def test_of_a_long_environment_that_was_typed_the_beginning_is_seen(qtbot: QtBot) -> None:
+    picker = EnvironmentPicker()
+    qtbot.addWidget(picker)
+    picker.resize(240, 120)
+    picker.show()
+    line = picker.choice.lineEdit()
+    assert line is not None
+    qtbot.keyClicks(line, "MiniGrid-KeyCorridorS6R3-v0")
+    qtbot.keyClick(line, Qt.Key.Key_Return)
+    assert line.cursorPosition() == 0
+    line.setFocus()
+    line.selectAll()  # as Tab does on its way through
+    qtbot.waitUntil(line.hasFocus)
+    picker.family.setFocus()
+    qtbot.waitUntil(lambda: not line.hasFocus())
+    assert line.cursorPosition() == 0

@@ -59,6 +59,8 @@ def test_a_field_gets_a_range_by_mouse_and_by_keys(fields: tuple[SweepPanel, Fie
     assert rate.range_button is not None and steps.range_button is not None
     qtbot.mouseClick(rate.range_button, Qt.MouseButton.LeftButton)
     assert rate.range_entry == "2.5e-05 to 0.0025 log" and not rate.editor.isVisible()
+    window = rate.window()
+    assert window is not None and window.focusWidget() is rate.range_line, "what is typed next is the range"
     steps.range_button.setFocus()
     qtbot.keyClick(steps.range_button, Qt.Key.Key_Space)
     assert panel.ranges() == {"learning_rate": "2.5e-05 to 0.0025 log", "num_steps": "64 to 256"}
@@ -80,6 +82,34 @@ def test_what_is_wrong_stands_at_its_field(fields: tuple[SweepPanel, FieldGroup]
     panel.fields["pruner"].put("asha")
     assert "pruner" in panel.problems(REQUEST, 0) and panel.problems(REQUEST, 4000) == {}
     assert not steps.error.isVisible()
+
+
+def test_a_population_has_fields_of_its_own_that_are_judged_before_the_launch(
+    fields: tuple[SweepPanel, FieldGroup],
+) -> None:
+    panel, group = fields
+    panel.switch.click()
+    group["learning_rate"].put_range("1e-4 to 1e-2 log")
+    own = [panel.fields[name] for name in ("interval", "quantile", "perturb", "resample")]
+    assert not any(editor.isVisible() for editor in own)
+    panel.fields["pruner"].put("pbt")
+    panel.fields.changed.emit()
+    assert all(editor.isVisible() for editor in own) and "members of a population" in panel.about.text()
+    panel.fields["interval"].put("500")
+    panel.fields["seeds"].put("3")
+    assert "seed of its own" in panel.problems(REQUEST, 4000)["seeds"] and panel.spec(REQUEST, 4000) is None
+    panel.fields["seeds"].put("1")
+    panel.fields["quantile"].put("0.9")
+    assert "quantile" in panel.problems(REQUEST, 4000)
+    panel.fields["quantile"].put("0.5")
+    spec = panel.spec(REQUEST, 4000)
+    assert spec is not None and spec.is_population
+    assert (spec.rungs[0], spec.rungs[-1], spec.quantile) == (500, 3500, 0.5)
+    panel.changed.emit()
+    assert "--pruner pbt --interval 500 --quantile 0.5" in panel.preview.command
+    panel.fields["pruner"].put("none")
+    panel.fields.changed.emit()
+    assert not any(editor.isVisible() for editor in own) and "--interval" not in panel.preview.command
 
 
 def test_ranges_are_remembered_until_their_fields_are_there(fields: tuple[SweepPanel, FieldGroup]) -> None:
@@ -124,7 +154,9 @@ def test_the_form_starts_a_sweep_and_a_refusal_names_the_end_that_is_wrong(
     accepted: list[str] = []
     dock.sweep_submitted.connect(accepted.append)
     form.sweep.switch.click()
-    assert form.bar.launch_button.text() == "Start sweep" and "nothing to search" in form.bar.why_not
+    launch = form.bar.launch_button
+    assert launch.text() == "Start sweep" and "nothing to search" in form.bar.why_not
+    assert launch.accessibleName() == "Start the sweep"
     height, steps = form.searchable()[0]["height"], form.editor_of("total_timesteps")
     assert steps is not None
     steps.put("5")
@@ -138,6 +170,8 @@ def test_the_form_starts_a_sweep_and_a_refusal_names_the_end_that_is_wrong(
     qtbot.waitUntil(lambda: bool(accepted), timeout=HANG)
     sweep = daemon.client.sweep(accepted[0])
     assert sweep.spec.trials == 1 and sweep.spec.space["height"].high == 2 and sweep.spec.total_steps == 5
+    form.sweep.switch.click()
+    assert (launch.text(), launch.accessibleName()) == ("Launch", "Launch the run")
 
 
 def _judged(config: dict[str, Any]) -> DryRun:

@@ -149,15 +149,17 @@ def test_every_worker_is_listed_with_its_readiness(open_dock: OpenDock, daemon: 
     dock.workers.set_low(False)
     assert texts() == [
         "CleanRL Worker\nready · analytics",
+        "CORL Worker\nready · analytics",
+        "LLM Multi-Step Worker\nready · hybrid",
         "Play Worker\nready · telemetry",
         "Spade BDI Worker\nready · telemetry",
         "Toy Worker\nready · analytics",
     ]
-    high = dock.workers.height()
+    high = dock.workers.maximumHeight()
     dock.resize(330, 500)
     assert texts()[0] == "CleanRL Worker · ready · analytics" and dock.workers.height() < high
     dock.resize(330, 800)
-    assert texts()[0] == "CleanRL Worker\nready · analytics" and dock.workers.height() == high
+    assert texts()[0] == "CleanRL Worker\nready · analytics" and dock.workers.maximumHeight() == high
 
 
 def test_mode_worker_and_wish_are_remembered(open_dock: OpenDock, daemon: DaemonProcess, reopened: Reopen) -> None:

@@ -89,6 +89,15 @@ def test_a_run_that_was_not_tracked_says_how_to_track_the_next(tab: WandbTab, qt
     assert tab.message.title.text() == "This run was not tracked with W&B"
 
 
+def test_a_run_whose_tracking_came_to_nothing_is_not_said_to_be_untracked(
+    tab: WandbTab, run_dir: Path, qtbot: QtBot
+) -> None:
+    (run_dir / "wandb").mkdir(parents=True)
+    tab.show()
+    qtbot.waitUntil(lambda: tab.message.title.text() == "W&B recorded nothing of this run", timeout=HANG)
+    assert "log may say why" in tab.told
+
+
 def test_the_summary_has_settings_and_last_values_and_is_not_markup(tab: WandbTab, run_dir: Path, qtbot: QtBot) -> None:
     tracked_run(run_dir, curve_records())
     shown(tab, qtbot)

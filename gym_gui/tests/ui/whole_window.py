@@ -65,7 +65,7 @@ def open_whole(qapp: QApplication, tmp_path: Path, monkeypatch: pytest.MonkeyPat
             cockpit.close()
         reports += cockpit.reporter.reports
         delete_now(cockpit)
-    assert reports == []
+    assert reports == [], [str(getattr(one, "text", one)) for one in reports]
     require_no_timer()
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from PyQt6.QtCore import Qt, pyqtSignal
+from PyQt6.QtCore import QEvent, QObject, Qt, pyqtSignal
+from PyQt6.QtGui import QFocusEvent
 from PyQt6.QtWidgets import QComboBox, QCompleter, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from gym_gui.services.worker_queries import EnvironmentFamily
@@ -15,6 +16,12 @@ from gym_gui.ui.widgets.calm import CalmCombo
 from gym_gui.ui.widgets.completions import close_when_complete
 
 _ALL = ""
+_FOR_A_MOMENT = (
+    Qt.FocusReason.PopupFocusReason,
+    Qt.FocusReason.ActiveWindowFocusReason,
+    Qt.FocusReason.MenuBarFocusReason,
+)
+"""Why the keyboard goes and comes back to somebody who is typing."""
 
 
 class EnvironmentPicker(QWidget):
@@ -49,6 +56,8 @@ class EnvironmentPicker(QWidget):
             line = self.choice.lineEdit()
             assert line is not None
             close_when_complete(line, completer)
+            line.editingFinished.connect(self._show_beginning)
+            self.choice.installEventFilter(self)  # it has the focus for its line
         self.choice.editTextChanged.connect(self._edited)
         self.told = QLabel()
         self.told.setWordWrap(True)
@@ -83,9 +92,19 @@ class EnvironmentPicker(QWidget):
 
     def _write(self, env_id: str) -> None:
         self.choice.setEditText(env_id)
+        self._show_beginning()
+
+    def _show_beginning(self) -> None:
+        """Of a name that is too long the beginning is seen, not the end, also of one that was typed."""
         line = self.choice.lineEdit()
         if line is not None:
-            line.home(False)  # of a name that is too long the beginning is seen, not the end
+            line.home(False)
+
+    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
+        """Tab chooses the whole name on its way through, and leaves its end in sight."""
+        if isinstance(event, QFocusEvent) and event.lostFocus() and event.reason() not in _FOR_A_MOMENT:
+            self._show_beginning()
+        return super().eventFilter(watched, event)
 
     def offer(self, families: Sequence[EnvironmentFamily]) -> None:
         """The environments that there are; what stands in the picker stays."""

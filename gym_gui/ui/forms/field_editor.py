@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PyQt6.QtCore import Qt, pyqtSignal
+from PyQt6.QtCore import QStringListModel, Qt, pyqtSignal
 from PyQt6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -63,6 +63,8 @@ class FieldEditor(QWidget):
         """Beside the editor while a form searches settings; :meth:`offer_range` makes it."""
         self.range_line: QLineEdit | None = None
         self._range_told = ""
+        self._is_touched = False
+        """Whether something was put in since it was made or reset: until then nobody is blamed for an empty field."""
         self._lay_out()
         self._describe()
         themes.changed.connect(self._dress)
@@ -92,6 +94,8 @@ class FieldEditor(QWidget):
 
     def reset(self) -> None:
         self.put(self.spec.start)
+        self._is_touched = False
+        self._refresh()
 
     def value(self) -> object:
         """The entry as its type. Raises :class:`FieldError`."""
@@ -171,6 +175,7 @@ class FieldEditor(QWidget):
         self.range_line.hide()
         self.range_line.textChanged.connect(self._edited)
         self.range_button.toggled.connect(self._range_toggled)
+        self.range_button.clicked.connect(self._range_asked)
 
     def _range_toggled(self, on: bool) -> None:
         assert self.range_line is not None
@@ -178,12 +183,14 @@ class FieldEditor(QWidget):
             default = self.spec.default
             self.range_line.setText(suggested(self.spec.kind, default, self.spec.meanings or self.spec.choices))
             self.range_line.setCursorPosition(0)
-        had_focus = self.range_button is not None and self.range_button.hasFocus()
         self.offer_range(True)
-        if on and had_focus:
+        self.changed.emit()
+
+    def _range_asked(self, on: bool) -> None:
+        """By a click or a key: what is typed next is the range."""
+        if on and self.range_line is not None:
             self.range_line.setFocus()
             self.range_line.selectAll()
-        self.changed.emit()
 
     # ---- looks ---------------------------------------------------------------------------------------------------
 
@@ -211,7 +218,14 @@ class FieldEditor(QWidget):
 
     def suggest(self, words: Sequence[str]) -> None:
         """Offer these while somebody types into a line; anything else may be typed all the same."""
-        if isinstance(self.editor, QLineEdit):
+        if not isinstance(self.editor, QLineEdit):
+            return
+        known = self.editor.completer()
+        model = known.model() if known is not None else None
+        if isinstance(model, QStringListModel):  # another completer would delete the one that may be typed into
+            if model.stringList() != list(words):
+                model.setStringList(list(words))
+        else:
             completer = QCompleter(list(words), self.editor)
             completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
             completer.setFilterMode(Qt.MatchFlag.MatchContains)
@@ -278,6 +292,7 @@ class FieldEditor(QWidget):
 
     def _edited(self, *_: object) -> None:
         self._told = ""
+        self._is_touched = True
         self._refresh()
         self.changed.emit()
 
@@ -289,7 +304,7 @@ class FieldEditor(QWidget):
         if self.label.styleSheet() != mark:
             self.label.setStyleSheet(mark)  # a font of its own would be lost with the next theme
         self.label.setEnabled(not self._why_not)
-        own = self._range_told if searched else self.problem()
+        own = self._range_told if searched else self.problem() if self._is_touched or self.entry else ""
         sentence = "" if self._why_not else (own or self._told)
         self.error.setText(f"{self.spec.title} {sentence}" if sentence and not self._told else sentence)
         self.error.setVisible(bool(sentence))

@@ -3,7 +3,7 @@ not have is shown all the same, disabled, with the reason."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -94,3 +94,10 @@ def given_flags(group: FieldGroup, names: tuple[str, ...]) -> dict[str, Any]:
     usable = (name for name in names if name in group and not group[name].why_not and group[name].is_changed)
     values = group.values()
     return {name: values[name] for name in usable if values[name] is not None}
+
+
+def why_not_able(capabilities: Mapping[str, Any], name: str) -> str:
+    """Why the runs of a script cannot do this, as its worker told; "" when they can."""
+    told = capabilities.get(name)
+    known = told if isinstance(told, Mapping) else {}
+    return "" if known.get("offered", True) else str(known.get("why") or "")

@@ -55,11 +55,11 @@ class LaunchBar(QFrame):
         themes.changed.connect(self._dress)
         self._dress(themes.theme)
 
-    def set_action(self, title: str) -> None:
-        """What Launch does now, while nothing is under way."""
+    def set_action(self, title: str, spoken: str) -> None:
+        """What Launch does now, while nothing is under way; ``spoken`` is for those who hear it."""
         if title != self._action:
             before, self._action = self._action, title
-            self.launch_button.setAccessibleName(title)
+            self.launch_button.setAccessibleName(spoken)
             if self.launch_button.text() == before:
                 self.launch_button.setText(title)
 

@@ -52,7 +52,7 @@ class ParameterPanel(QWidget):
                 "more_flags",
                 self.tr("Other flags"),
                 help=self.tr("Further flags of the script, as on its command line"),
-                placeholder="--flag value --switch",
+                placeholder="--flag value",  # more is cut off in a small window
             ),
             themes,
         )

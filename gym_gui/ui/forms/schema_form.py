@@ -96,11 +96,27 @@ class SchemaTrainForm(TrainForm):
         """What stands below the run itself."""
         return [self._section("settings", self.tr("Settings of the worker"), self.settings, self.pairs)]
 
+    def more_sections(self) -> list[Section]:
+        """What stands beside, below hardware and extras."""
+        return []
+
+    def run_parts(self) -> list[QWidget]:
+        """What stands in the first section."""
+        return [self.about, self.run, self.kept_note]
+
+    def own_values(self) -> dict[str, Any]:
+        """What every run has, as it stands in the form: algorithm, environment or dataset, seed, budget, name."""
+        return self.run.values()
+
+    def put_own(self, entries: Mapping[str, Any]) -> None:
+        """Take these entries for what every run has."""
+        self.run.put(entries)
+
     # ---- making --------------------------------------------------------------------------------------------------
 
     def _content(self) -> QWidget:
         tr = self.tr
-        left = [self._section("run", tr("Run"), self.about, self.run, self.kept_note), *self.setting_sections()]
+        left = [self._section("run", tr("Run"), *self.run_parts()), *self.setting_sections()]
         left.append(self._section("sweep", tr("Sweep"), self.sweep))
         self.sections["sweep"].set_open(False)
         right = [
@@ -112,6 +128,7 @@ class SchemaTrainForm(TrainForm):
             ),
             self._section("hardware", tr("Hardware and limits"), self.hardware),
             *([self._section("extras", tr("Extras"), self.extras)] if self.extras is not None else []),
+            *self.more_sections(),
             self._section("remarks", tr("Tags, notes and names"), self.remarks),
             self._section("notes", tr("Dry-run results"), self.notes_panel),
             self._section("documentation", tr("About the worker"), self.page),
@@ -191,8 +208,12 @@ class SchemaTrainForm(TrainForm):
 
     def use_schema(self, schema: Mapping[str, Any] | None) -> None:
         """Ask for what a schema names; without one, for settings by name."""
-        self._schema, self._asked = dict(schema) if schema else None, True
-        fields = [spec for spec in from_schema(self._schema or {}) if spec.name not in _OWN]
+        self._schema = dict(schema) if schema else None
+        self.use_fields([spec for spec in from_schema(self._schema or {}) if spec.name not in _OWN])
+
+    def use_fields(self, fields: list[FieldSpec]) -> None:
+        """Ask for these, with what waits for them."""
+        self._asked = True
         self.share_out(fields)
         self.settings.setVisible(bool(self.settings.editors))
         self.pairs.setVisible(not fields)
@@ -224,7 +245,7 @@ class SchemaTrainForm(TrainForm):
     # ---- the form ------------------------------------------------------------------------------------------------
 
     def request(self) -> RunRequest:
-        run, kept = self.run.values(), self.kept_note.kept
+        run, kept = self.own_values(), self.kept_note.kept
         own = {name: run[name] for name in _OWN if run.get(name) not in (None, "")}
         if not kept.has_algorithm:
             own.pop("algo", None)
@@ -360,7 +381,7 @@ class SchemaTrainForm(TrainForm):
         parts = parts_of(config["metadata"]["worker"]["config"])
         name = str(config.get("run_name") or "")
         entries = {key: typed(value) for key, value in parts.own.items()}
-        self.run.put(
+        self.put_own(
             {**entries, "run_name": "" if is_numbered(name, self._usual_name(parts.own, parts.start)) else name}
         )
         beside = {key: value for key, value in parts.program.items() if key not in self.entry.choices}

@@ -11,7 +11,7 @@ from PyQt6.QtWidgets import QCheckBox, QLabel, QPlainTextEdit, QVBoxLayout, QWid
 
 from gym_gui.services.run_request import RunRequest
 from gym_gui.services.sweeps.entries import EntryError, problems_of, space_of, space_text
-from gym_gui.services.sweeps.model import PRUNERS, SAMPLERS, SweepSpec
+from gym_gui.services.sweeps.model import POPULATION, PRUNERS, SAMPLERS, SweepSpec
 from gym_gui.services.sweeps.space import SpaceError
 from gym_gui.services.sweeps.wish import METRIC, SweepWish, WishError, spec_of, sweep_command
 from gym_gui.ui.forms.field_editor import FieldEditor
@@ -23,6 +23,7 @@ from gym_gui.ui.theme import Themes
 
 _KINDS = {"int": "int", "float": "float", "bool": "bool", "choice": ""}
 _MOST_ROWS = 10
+_OF_POPULATION = ("interval", "quantile", "perturb", "resample")
 
 
 class SweepPanel(QWidget):
@@ -47,6 +48,7 @@ class SweepPanel(QWidget):
         self.about.setWordWrap(True)
         self.about.setProperty("role", "muted")
         self.fields = FieldGroup(themes, self._fields())
+        self.fields.changed.connect(self._arrange)
         self.fields.changed.connect(self.changed)
         self.space = QPlainTextEdit()
         self.space.setReadOnly(True)
@@ -81,7 +83,55 @@ class SweepPanel(QWidget):
                 "sampler", tr("Sampler"), "choice", usual.sampler, tr("What proposes settings"), choices=SAMPLERS
             ),
             FieldSpec(
-                "pruner", tr("Pruner"), "choice", usual.pruner, tr("What stops poor trials early"), choices=PRUNERS
+                "pruner",
+                tr("Pruner"),
+                "choice",
+                usual.pruner,
+                tr("What stops poor trials early; pbt trains the trials as a population"),
+                choices=PRUNERS,
+            ),
+            *self._of_population(usual),
+        ]
+
+    def _of_population(self, usual: SweepWish) -> list[FieldSpec]:
+        """Shown with pbt alone."""
+        tr = self.tr
+        return [
+            FieldSpec(
+                "interval",
+                tr("Interval"),
+                "int",
+                usual.interval,
+                tr("Steps from one judgement of the population to the next; 0 for a tenth of the run"),
+                least=0,
+                most=10**12,
+            ),
+            FieldSpec(
+                "quantile",
+                tr("Replaced"),
+                "float",
+                usual.quantile,
+                tr("The part of the population that goes on as copies of as many of the best"),
+                least=0.01,
+                most=0.5,
+            ),
+            FieldSpec(
+                "perturb",
+                tr("Perturb"),
+                "float",
+                usual.perturb,
+                tr("A copy's numbers are multiplied or divided by this"),
+                least=1.001,
+                most=100,
+            ),
+            FieldSpec(
+                "resample",
+                tr("Resample"),
+                "float",
+                usual.resample,
+                tr("How probably a setting of a copy is drawn from its whole range instead"),
+                least=0,
+                most=1,
             ),
         ]
 
@@ -162,10 +212,14 @@ class SweepPanel(QWidget):
         for name, editor in self.fields.editors.items():
             own = editor.problem()
             editor.tell(f"{editor.spec.title}: {problems[name]}" if name in problems and not own else "")
+        members = self.tr("The trials are the members of a population: poor ones go on as copies of good ones.")
+        searched = self.tr("Searched: {names}").format(names=", ".join(ranges))
         self.about.setText(
             self.tr("Press the magnifier beside a field and give its range: 1e-5 to 1e-2 log, 1 to 10, or 32, 64, 128.")
             if not ranges
-            else self.tr("Searched: {names}").format(names=", ".join(ranges))
+            else f"{searched}\n{members}"
+            if self.wish().pruner == POPULATION
+            else searched
         )
         try:
             text = space_text(ranges)
@@ -186,6 +240,9 @@ class SweepPanel(QWidget):
         for widget in self._inside:
             widget.setVisible(self.is_on)
         self.about.setVisible(self.is_on)
+        population = self.fields.values().get("pruner") == POPULATION
+        for name in _OF_POPULATION:
+            self.fields[name].setVisible(population)
 
     # ---- memory --------------------------------------------------------------------------------------------------
 

@@ -252,7 +252,10 @@ class TrainForm(QWidget):
         problems = self.problems(request)
         self.show_request(request, problems)
         self.sweep.show_request(self.script_words() if self.sweep.is_on else [], request, problems)
-        self.bar.set_action(self.tr("Start sweep") if self.sweep.is_on else self.tr("Launch"))
+        if self.sweep.is_on:
+            self.bar.set_action(self.tr("Start sweep"), self.tr("Start the sweep"))
+        else:
+            self.bar.set_action(self.tr("Launch"), self.tr("Launch the run"))
         self._expected.show(request, self.steps_wanted(), again=False)
         self._shown = request
         self.bar.set_reason(self._why_not(problems), "muted" if self._busy else "warning")

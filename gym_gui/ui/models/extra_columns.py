@@ -33,12 +33,17 @@ class MetricColumn:
     @property
     def is_lowest(self) -> bool:
         """Whether it is the lowest value of the curve: also the best of a loss or an error."""
-        return self.kind == "min" or (self.kind == "best" and any(word in self.tag for word in _LOWER_IS_BETTER))
+        return self.kind == "min" or (self.kind == "best" and lower_is_better(self.tag))
 
     @classmethod
     def named(cls, name: str) -> MetricColumn | None:
         tag, _, kind = name.removeprefix(METRIC).rpartition(":")
         return cls(tag, kind) if name.startswith(METRIC) and tag and kind in KINDS else None
+
+
+def lower_is_better(tag: str) -> bool:
+    """Whether the best of a metric is its lowest value: of losses and errors."""
+    return any(word in tag for word in _LOWER_IS_BETTER)
 
 
 def column_named(name: str) -> Column | None:

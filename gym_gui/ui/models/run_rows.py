@@ -17,12 +17,13 @@ from gym_gui.services.run_words import (
     counted,
     duration,
     is_over,
+    memory_text,
     quantity,
     state_word,
 )
 from mosaic_protocol.headline import MEAN_RETURN, SPS_TAG
 from mosaic_protocol.proto import trainer_pb2 as pb
-from mosaic_protocol.states import Outcome, RunState
+from mosaic_protocol.states import Desired, Outcome, RunState
 
 LIVE, QUEUED, FINISHED, FAILED = BUCKETS = ("live", "queued", "finished", "failed")
 """The kinds of runs that can be shown or hidden with one click."""
@@ -119,9 +120,15 @@ class RunRow:
         return float(self.run.active_seconds + max(0.0, since))
 
     def remaining(self, now: float | None = None) -> float | None:
-        """Seconds until it has all its steps at the pace it had; None where that is unknown."""
+        """Seconds until it has all its steps at the pace it had; None where that is unknown, or where it was told to
+        stop and will not make them."""
         run = self.run
-        if not self.is_training or not run.total_steps or not (pace := self._steps_per_second()):
+        if (
+            not self.is_training
+            or run.desired == Desired.STOP
+            or not run.total_steps
+            or not (pace := self._steps_per_second())
+        ):
             return None
         left = max(0.0, (run.total_steps - run.last_step) / pace)
         return left if now is None else max(0.0, left - (now - self.received))
@@ -211,10 +218,6 @@ def resources_text(held: pb.Resources) -> str:
     return ", ".join(parts)
 
 
-def memory_text(megabytes: int) -> str:
-    return f"{megabytes / 1024:.1f} GB" if megabytes >= 1024 else f"{megabytes} MB"
-
-
 def _plain(field: str) -> Callable[[RunRow, float], str]:
     return lambda row, now: str(getattr(row.run, field))
 
@@ -235,8 +238,8 @@ COLUMNS = (
     Column("environment", 116, _plain("env_id"), _folded("env_id")),
     Column("seed", 50, lambda row, now: "" if row.seed is None else str(row.seed), lambda row: row.seed, right=True),
     Column("sps", 74, _measured(SPS_TAG), _headline(SPS_TAG), True, True),
-    # Its place in the line is not the row's own: the table knows it. First come, first served, so the age sorts it.
-    Column("queue", 60, lambda row, now: "", lambda row: row.run.created_at if row.bucket == QUEUED else None, True),
+    # Its place in the line is not the row's own: the table knows it. What it is sorted by is.
+    Column("queue", 60, lambda row, now: "", lambda row: row.run.queue_key or None, True),
     Column("created", 86, lambda row, now: ago(row.run.created_at), lambda row: row.run.created_at, True, True),
     Column("worker", 80, _plain("worker_type"), _folded("worker_type")),
     Column(

@@ -11,10 +11,10 @@ from PyQt6.QtCore import QAbstractTableModel, QModelIndex, QObject, Qt, pyqtSign
 
 from gym_gui.services.metric_spans import Spans
 from gym_gui.services.run_words import ordinal
+from gym_gui.services.waiting_line import in_line, places
 from gym_gui.ui.models.extra_columns import MetricColumn, column_named, title_of
 from gym_gui.ui.models.run_order import RunOrder, View
 from gym_gui.ui.models.run_rows import COLUMN_NUMBERS, COLUMNS, QUEUED, TICKING, Column, RunRow
-from gym_gui.ui.models.waiting_line import in_line, places
 from gym_gui.ui.run_book import RunBook
 from mosaic_protocol.headline import RECENT_EPISODES
 
@@ -126,9 +126,13 @@ class RunTable(QAbstractTableModel):
 
     def place(self, run_id: str) -> int:
         """A queued run's place in the line, 1 for the next."""
+        return self._all_places().get(run_id, 0)
+
+    def _all_places(self) -> dict[str, int]:
+        """When one run leaves the line or is moved in it, all behind it have another place."""
         if self._places is None:
             self._places = places(in_line(row.run for row in self.order.rows.values() if row.bucket == QUEUED))
-        return self._places.get(run_id, 0)
+        return self._places
 
     # ---- finding -------------------------------------------------------------------------------------------------
 
@@ -219,7 +223,7 @@ class RunTable(QAbstractTableModel):
         if not changed:
             return
         known = len(self.order.rows)
-        self._places = None
+        line, self._places = self._places, None
         if len(changed) > _MOST_EDITS:
             self._rearrange(lambda: self.order.absorb(changed), chosen=False)
         else:
@@ -227,12 +231,17 @@ class RunTable(QAbstractTableModel):
         if gone or known != self._known:
             self._known = known
             self._names_may_differ()
+        if line is not None and line != self._all_places():
+            self._repaint(_QUEUE)
         self.counted.emit()
 
     def _names_may_differ(self) -> None:
         """A run that came or went may have had a name that another one has too."""
+        self._repaint(_NAME)
+
+    def _repaint(self, column: int) -> None:
         if len(self.order):
-            self.dataChanged.emit(self.index(0, _NAME), self.index(len(self.order) - 1, _NAME))
+            self.dataChanged.emit(self.index(0, column), self.index(len(self.order) - 1, column))
 
     def _rearrange(self, change: Callable[[], None], *, chosen: bool) -> None:
         self.about_to_rearrange.emit()

@@ -18,13 +18,15 @@ from PyQt6.QtWidgets import (
     QWidget,
 )
 
-from gym_gui.services.run_words import ordinal
+from gym_gui.services.run_words import memory_text, ordinal
+from gym_gui.services.waiting_line import Waiting, in_line, waiting_line
 from gym_gui.ui.bridge import ConnectionState
 from gym_gui.ui.context import Cockpit
-from gym_gui.ui.models.run_rows import memory_text, resources_text
-from gym_gui.ui.models.waiting_line import Waiting, in_line, waiting_line
+from gym_gui.ui.models.run_rows import resources_text
+from gym_gui.ui.queue_commands import QueueCommands
 from gym_gui.ui.theme import Themes
 from gym_gui.ui.widgets.meter import Meter
+from gym_gui.ui.widgets.queue_drag import QueueDrag
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.states import LIVE_STATES, RunState
 
@@ -54,10 +56,13 @@ class CapacityPanel(QWidget):
         self.queue.setToolTip(
             self.tr(
                 "Runs that wait, the next one first; nothing passes the head of the line.\n"
+                "Drag a run to another place, or press Alt+Up and Alt+Down.\n"
                 "Interactive runs have CPUs and a line of their own."
             )
         )
         self.queue.setMouseTracking(True)
+        self.drag = QueueDrag(cockpit, self.queue, _run_at, lambda: 1)
+        self.drag.dropped.connect(QueueCommands.of(cockpit).move)
         self._lay_out()
         self.queue.itemSelectionChanged.connect(self._select)
         cockpit.bridge.health_changed.connect(self._take_health)
@@ -178,6 +183,11 @@ class CapacityPanel(QWidget):
         ids = [item.data(_ROLE).run_id for item in self.queue.selectedItems()]
         if ids:
             self._cockpit.selection.select(ids)
+
+
+def _run_at(index: QModelIndex) -> str:
+    waiting: Waiting | None = index.data(_ROLE)
+    return "" if waiting is None else waiting.run_id
 
 
 class _WaitingDelegate(QStyledItemDelegate):

@@ -24,6 +24,7 @@ from gym_gui.ui.context import Cockpit
 from gym_gui.ui.panels.checkpoint_details import CheckpointDetails
 from gym_gui.ui.panels.import_panel import ImportPanel
 from gym_gui.ui.widgets.checkpoint_card import CARD_WIDTH, CheckpointCard
+from gym_gui.ui.widgets.fitting_area import FittingArea
 from gym_gui.ui.widgets.hinted_line import HintedLine
 from mosaic_protocol.checkpoint_manifest import CheckpointError, read_manifest
 
@@ -35,6 +36,11 @@ _BESIDE_CARDS = 40
 """Margins and the scroll bar, whether it is there or not."""
 
 Curve = list[list[float]]
+
+_LEAST_LIST, _LEAST_DETAILS = 100, 134
+"""Pixels that a small window leaves to the list and to the chosen checkpoint: each is scrolled."""
+_ONE_CARD = 160
+"""Pixels of one whole card and its margins: so much of the list stays in sight beside the details, where it fits."""
 
 
 class CheckpointBrowser(QWidget):
@@ -92,6 +98,7 @@ class CheckpointBrowser(QWidget):
         self._scroll.setWidgetResizable(True)
         self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._scroll.setWidget(inside)
+        self._scroll.setMinimumHeight(_LEAST_LIST)
         self.details = CheckpointDetails(cockpit)
         self.details.deploy_requested.connect(self.deploy_requested)
         self.details.switch_requested.connect(self.switch_requested)
@@ -104,7 +111,13 @@ class CheckpointBrowser(QWidget):
         layout.addWidget(self.import_panel)
         layout.addWidget(self._told)
         layout.addWidget(self._scroll, 1)
-        layout.addWidget(self.details)
+        room = self._details_room = FittingArea(self.details, _LEAST_DETAILS)
+        self.details.spoke.connect(lambda: room.bring(self.details.told))
+        layout.addWidget(room)
+        self._to_chosen = QTimer(self)  # the list is lower once the details are laid out
+        self._to_chosen.setSingleShot(True)
+        self._to_chosen.setInterval(0)
+        self._to_chosen.timeout.connect(self._show_chosen)
         self._ageing = QTimer(self)
         self._ageing.setInterval(AGE_MILLISECONDS)
         self._ageing.timeout.connect(self.tell_ages)
@@ -172,6 +185,8 @@ class CheckpointBrowser(QWidget):
         return [one for one in self.entries if one.worker == self._worker or one.worker not in self._workers]
 
     def _fill(self) -> None:
+        if any(str(card.entry.path) == self._chosen and not card.visibleRegion().isEmpty() for card in self.cards):
+            self._to_chosen.start()  # it is in sight, and stays so when a new one comes before it
         self._clear()
         words = self.filter.text().lower().split()
         shown = [entry for entry in self._of_worker() if all(word in _searched(entry) for word in words)]
@@ -225,8 +240,12 @@ class CheckpointBrowser(QWidget):
 
     def resizeEvent(self, event: QResizeEvent | None) -> None:
         super().resizeEvent(event)
+        self._share_height()
         if self.cards and self._columns() != self._shown_columns:
             self._fill()
+
+    def _share_height(self) -> None:
+        self._details_room.allow(self.height() - self._scroll.y() - _ONE_CARD)
 
     def choose(self, entry: CheckpointEntry) -> None:
         """Show one in detail."""
@@ -234,7 +253,14 @@ class CheckpointBrowser(QWidget):
         for card in self.cards:
             card.set_selected(str(card.entry.path) == self._chosen)
         self.details.show_entry(entry)
+        self._share_height()
         self.details.show()
+        self._to_chosen.start()
+
+    def _show_chosen(self) -> None:
+        card = next((one for one in self.cards if str(one.entry.path) == self._chosen), None)
+        if card is not None:
+            self._scroll.ensureWidgetVisible(card, 0, 4)
 
     def _tell(self, sentence: str) -> None:
         self._told.setText(sentence)

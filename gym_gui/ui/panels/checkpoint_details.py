@@ -17,11 +17,14 @@ from gym_gui.ui.widgets.calm import CalmSpinBox
 from gym_gui.ui.widgets.checkpoint_card import facts_text, score_text, score_words
 from gym_gui.ui.widgets.snackbar import Notice
 from gym_gui.ui.widgets.sparkline import Histogram
+from mosaic_protocol.plain_text import one_line
 
 
 class CheckpointDetails(QFrame):
-    """Shows one entry at a time; an evaluation under way goes on when another one is looked at."""
+    """Shows one entry at a time; an evaluation under way goes on when another one is looked at. ``spoke()`` when it
+    has begun and when it is over, for whoever keeps :attr:`told` in sight."""
 
+    spoke = pyqtSignal()
     deploy_requested = pyqtSignal(object)
     switch_requested = pyqtSignal(object)
     warm_start_requested = pyqtSignal(object)
@@ -38,6 +41,7 @@ class CheckpointDetails(QFrame):
         self._title.setProperty("role", "title")
         self._facts = QLabel()
         self._facts.setWordWrap(True)
+        self._facts.setTextFormat(Qt.TextFormat.PlainText)
         self._facts.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.told = QLabel()
         self.told.setWordWrap(True)
@@ -45,6 +49,8 @@ class CheckpointDetails(QFrame):
         self.episodes.setRange(1, 10_000)
         kept = cockpit.preferences.get("checkpoints.episodes", 100)
         self.episodes.setValue(min(max(int(kept), 1), self.episodes.maximum()))
+        self.episodes.valueChanged.connect(self._name_unit)
+        self._name_unit(self.episodes.value())
         self.episodes.setToolTip(self.tr("How many episodes to play"))
         self.episodes.setAccessibleName(self.tr("Episodes"))
         self.deploy = self._button(
@@ -89,6 +95,10 @@ class CheckpointDetails(QFrame):
         button = QPushButton(text)
         button.setToolTip(tooltip)
         return button
+
+    def _name_unit(self, number: int) -> None:
+        """A number alone beside Evaluate does not say of what."""
+        self.episodes.setSuffix(self.tr(" episode") if number == 1 else self.tr(" episodes"))
 
     def show_entry(self, entry: CheckpointEntry) -> None:
         if self.entry is not None and self.entry.path == entry.path:
@@ -197,13 +207,16 @@ class CheckpointDetails(QFrame):
         self._tell(words.format(n=one["episodes"], **numbers), "good")
 
     def _tell(self, sentence: str, role: str = "") -> None:
+        is_news = bool(sentence) and (not self.told.text() or self.told.property("role") != role)
         self.told.setText(sentence)
         set_style_property(self.told, "role", role)
+        if is_news:
+            self.spoke.emit()
 
 
 def facts_of(entry: CheckpointEntry, *, checked: bool = False) -> str:
     """What is known of a checkpoint; ``checked`` when its bytes were compared with its hash since it was listed."""
-    lines = [facts_text(entry)]
+    lines = ["  ·  ".join(filter(None, (one_line(entry.run_name), facts_text(entry))))]
     if entry.integrity.state == "damaged":
         lines.append(str(entry.integrity))
     else:

@@ -47,7 +47,8 @@ class ImportPanel(QFrame):
         browse.setToolTip(self.tr("Choose the file"))
         browse.clicked.connect(self._browse)
         self.algo = CalmCombo()
-        self.algo.addItems(sorted({name for worker in discover().workers.values() for name in worker.algorithms}))
+        importers = [worker for worker in discover().workers.values() if worker.policies.import_file]
+        self.algo.addItems(sorted({name for worker in importers for name in worker.algorithms}))
         self.algo.setToolTip(self.tr("The algorithm whose network the file holds"))
         self.env_id = QLineEdit()
         self.env_id.setPlaceholderText("CartPole-v1")

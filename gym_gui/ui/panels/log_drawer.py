@@ -107,9 +107,9 @@ class LogDrawer(QWidget):
         self._cockpit.themes.changed.connect(self._show_source)
         self._cockpit.bridge.connection_changed.connect(self._tell_connection)
         tr = self.tr
-        find = Command("search-log", tr("Search the log"), "View/Panels", "Ctrl+F", tr("Find words in the run's log"))
+        find = Command("search-log", tr("Search the log"), "Run/Log", "Ctrl+F", tr("Find words in the run's log"))
         self._cockpit.commands.add(find, self._focus_search)
-        file = Command("open-log-file", tr("Open the log file"), "Run", "", tr("The whole log, in another program"))
+        file = Command("open-log-file", tr("Open the log file"), "Run/Log", "", tr("The whole log, in another program"))
         self._cockpit.commands.add(file, self.open_file)
 
     # ---- which run -----------------------------------------------------------------------------------------------

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from PyQt6.QtCore import QObject
-from PyQt6.QtWidgets import QDockWidget
+from PyQt6.QtWidgets import QApplication, QDockWidget
 
 from gym_gui.ui.commands import Command
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.panels.metrics_panel import MetricsPanel
 from gym_gui.ui.panels.stage import Stage
+from gym_gui.ui.panes import enter
 from gym_gui.ui.widgets.empty_page import EmptyPage
 
 _COMMAND = "metrics-on-stage"
@@ -65,13 +66,17 @@ class MetricsOnStage(QObject):
         self._action.setChecked(False)
         if dock is None:
             return
-        away = dock.widget()
+        away, focused = dock.widget(), QApplication.focusWidget()
+        inside = focused is not None and self._panel.isAncestorOf(focused)
+        goes_along = inside or (away is not None and focused is not None and away.isAncestorOf(focused))
         self._stage.pages.removeWidget(self._panel)
         dock.setWidget(self._panel)
         dock.setWindowTitle(self._title)
         if away is not None:
             away.deleteLater()
         self._stage.end_over(self._panel)
+        if goes_along:  # Qt would give the keyboard to the modes of the form
+            enter(focused if inside and focused is not None else self._panel)
 
     def _stage_changed(self) -> None:
         if self.is_on and self._stage.pages.currentWidget() is not self._panel:

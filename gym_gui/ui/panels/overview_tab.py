@@ -21,8 +21,9 @@ from gym_gui.ui.widgets.value_chips import FILLED, OUTLINED, ValueChips, set_chi
 
 _FOLDED: tuple[SectionName, ...] = ("defaults", "environment")
 """Sections of many lines that few look for."""
-_NAME_WIDTH = 150
-_LEAST_HEIGHT, _ROOMY_HEIGHT = 210, 420
+_NAME_WIDTH, _MOST_NAME_WIDTH = 150, 200
+_LEAST_HEIGHT, _LOW_HEIGHT, _ROOMY_HEIGHT = 210, 280, 420
+_LEAST_LIST = 44
 _LOAD_SECONDS = 5.0
 _FOR_GOOD = float("inf")
 _CHIPS: dict[SectionName, str] = {"changed": FILLED, "defaults": OUTLINED}
@@ -52,6 +53,7 @@ class OverviewTab(QWidget):
         self.list.setAccessibleName(self.tr("What is known of the run"))
         self.list.setItemDelegate(ValueChips(cockpit.themes, self.list))
         self.list.setColumnCount(2)
+        self.list.setMinimumHeight(_LEAST_LIST)
         self.list.setHeaderHidden(True)
         self.list.itemActivated.connect(lambda item, _: self._go(item))
         self.list.itemCollapsed.connect(lambda item: self._note_folded(item, folded=True))
@@ -76,9 +78,13 @@ class OverviewTab(QWidget):
         cockpit.runs.changed.connect(self._runs_changed)
 
     def resizeEvent(self, event: QResizeEvent | None) -> None:
-        """Where it is low, the curves give way to the facts."""
+        """Where it is low, the curves give way to the facts, and the room between the parts to the notes."""
         super().resizeEvent(event)
         self.load.allow(self.height() >= _ROOMY_HEIGHT)
+        layout, low = self.layout(), self.height() < _LOW_HEIGHT
+        assert layout is not None
+        layout.setContentsMargins(10, 6 if low else 10, 10, 4 if low else 10)
+        layout.setSpacing(4 if low else 6)
 
     def close_tab(self) -> None:
         self._cockpit.runs.changed.disconnect(self._runs_changed)
@@ -168,6 +174,14 @@ class OverviewTab(QWidget):
                 head.setText(0, f"{titles[section]} · {len(members)}")
             head.setExpanded(section not in self._folded or bool(self.search.text()))
         self.list.blockSignals(False)
+        self._fit_names()
+
+    def _fit_names(self) -> None:
+        """Wide enough for the names that are in sight, once: afterwards the width is the person's."""
+        header = self.list.header()
+        if header is None or header.sectionSize(0) != _NAME_WIDTH or not self.facts:
+            return
+        header.resizeSection(0, min(max(_NAME_WIDTH, self.list.sizeHintForColumn(0)), _MOST_NAME_WIDTH))
 
     def _titles(self) -> dict[SectionName, str]:
         tr = self.tr

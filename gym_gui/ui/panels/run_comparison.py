@@ -19,7 +19,6 @@ from PyQt6.QtWidgets import (
     QMenu,
     QPushButton,
     QScrollArea,
-    QSizePolicy,
     QToolButton,
     QVBoxLayout,
     QWidget,
@@ -39,7 +38,6 @@ from gym_gui.ui.metrics_store import MetricsStore
 from gym_gui.ui.plots.drawing_view import DrawingView
 from gym_gui.ui.styling import let_shrink
 from gym_gui.ui.widgets.calm import CalmCombo
-from gym_gui.ui.widgets.elided_label import ElidedLabel
 from gym_gui.ui.widgets.flow_layout import FlowLayout
 from gym_gui.ui.widgets.snackbar import Notice
 from gym_gui.ui.widgets.value_chips import dot
@@ -78,17 +76,25 @@ class RunComparison(QWidget):
         self._settle.setSingleShot(True)
         self._settle.setInterval(_SETTLE_MILLISECONDS)
         self._settle.timeout.connect(self._ask)
-        self.sentence = ElidedLabel()  # one that wraps would ask the stage for more height than there is
+        self.sentence = QLabel()
         self.sentence.setProperty("role", "title")
-        self.sentence.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.sentence.setWordWrap(True)
+        self.sentence.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        page = QWidget()  # all of it is scrolled: a sentence that wraps would ask the stage for more height than it has
+        self._page = QVBoxLayout(page)
+        self._page.setContentsMargins(0, 0, 8, 0)
+        self._page.setSpacing(10)
+        self._page.addWidget(self.sentence)
+        self._body = QWidget()
+        self._page.addWidget(self._body, 1)
         self._scroll = QScrollArea()
+        self._scroll.setWidget(page)
         self._scroll.setWidgetResizable(True)
         self._scroll.setFrameShape(QFrame.Shape.NoFrame)
         self._scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addLayout(self._make_bar())
-        layout.addWidget(self.sentence)
         layout.addWidget(self._scroll, 1)
         cockpit.themes.changed.connect(lambda _: self._draw() if self.found is not None else None)
 
@@ -204,7 +210,7 @@ class RunComparison(QWidget):
     def _draw(self, problem: str = "") -> None:
         inside = QWidget()
         layout = QVBoxLayout(inside)
-        layout.setContentsMargins(0, 0, 8, 0)
+        layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(10)
         self.charts = []
         self.save.setEnabled(self.found is not None)
@@ -217,7 +223,10 @@ class RunComparison(QWidget):
             for panel in self._panels(self.found):
                 self._add_chart(layout, panel, self._colours(self.found))
         layout.addStretch(1)
-        self._scroll.setWidget(inside)
+        self._page.replaceWidget(self._body, inside)
+        self._body.hide()
+        self._body.deleteLater()
+        self._body = inside
 
     def _add_notes(self, layout: QVBoxLayout, found: Comparison) -> None:
         """What weakens the result stands before the pictures."""

@@ -10,7 +10,6 @@ from PyQt6.QtWidgets import (
     QCheckBox,
     QHBoxLayout,
     QHeaderView,
-    QLineEdit,
     QPushButton,
     QSizePolicy,
     QTreeWidgetItem,
@@ -26,6 +25,7 @@ from gym_gui.ui.run_actions import RunActions
 from gym_gui.ui.widgets.action_buttons import ActionButtons
 from gym_gui.ui.widgets.copyable_tree import CopyableTree
 from gym_gui.ui.widgets.elided_label import ElidedLabel
+from gym_gui.ui.widgets.hinted_line import HintedLine
 from gym_gui.ui.widgets.snackbar import Notice
 from gym_gui.ui.widgets.value_chips import FILLED, OUTLINED, ValueChips, dot, set_chip
 from mosaic_protocol.proto import trainer_pb2 as pb
@@ -52,6 +52,7 @@ class RunDifferences(QWidget):
         self._drawn: object = None
         self.diff: RunDiff | None = None
         self.list = CopyableTree(self._copy)
+        self.list.setHeaderLabels([self.tr("Setting")])
         self.list.setAccessibleName(self.tr("What differs between the selected runs"))
         self.list.setItemDelegate(ValueChips(cockpit.themes, self.list))
         self.list.itemCollapsed.connect(lambda item: self._note_folded(item, folded=True))
@@ -68,9 +69,8 @@ class RunDifferences(QWidget):
         cockpit.themes.changed.connect(lambda _: self._draw(again=True))
 
     def _make_bar(self) -> QHBoxLayout:
-        self.search = QLineEdit()
-        self.search.setPlaceholderText(self.tr("Find a setting"))
-        self.search.setAccessibleName(self.search.placeholderText())
+        self.search = HintedLine([self.tr("Find a setting"), self.tr("Find")])
+        self.search.setAccessibleName(self.tr("Find a setting"))
         self.search.setToolTip(self.tr("Shows lines with all of these words in their name or values"))
         self.search.setClearButtonEnabled(True)
         self.search.setMinimumWidth(90)
@@ -181,14 +181,16 @@ class RunDifferences(QWidget):
     def _add_part(self, part: PartName, rows: list[Row], curves: list[int], *, pair: bool) -> None:
         gaps = [gap(row) for row in rows]
         lines = [
-            [row.name, row.default.text if row.default else "", *(value.text for value in row.values)]
-            + ([one.text] if pair else [])
+            [row.name, row.default.text if row.default else "", *row.short_texts()] + ([one.text] if pair else [])
             for row, one in zip(rows, gaps, strict=True)
         ]
         items = self.list.add_section(self._title(part, len(rows)), lines)
         theme = self._cockpit.themes.theme
         for item, row, one in zip(items, rows, gaps, strict=True):
             item.setForeground(1, theme.colour("muted"))
+            for column, value in enumerate(row.values, start=2):
+                if item.text(column) != value.text:
+                    item.setToolTip(column, value.text)
             if part == "different":
                 for column, (value, curve) in enumerate(zip(row.values, curves, strict=True), start=2):
                     set_chip(item, column, FILLED if row.is_changed(value) else OUTLINED, curve)

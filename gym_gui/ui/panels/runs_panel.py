@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from PyQt6.QtCore import QEvent, QObject, QPoint, QSignalBlocker, Qt, pyqtSignal
+from PyQt6.QtCore import QEvent, QModelIndex, QObject, QPoint, QSignalBlocker, Qt, pyqtSignal
 from PyQt6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QMenu, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
 from gym_gui.services.charts.files import write
@@ -23,6 +23,7 @@ from gym_gui.ui.models.extra_columns import KINDS, METRIC, SETTING, MetricColumn
 from gym_gui.ui.models.run_csv import run_csv
 from gym_gui.ui.models.run_table import RunTable
 from gym_gui.ui.panels.trash_page import TrashPage
+from gym_gui.ui.queue_commands import QueueCommands
 from gym_gui.ui.run_actions import MENU_ORDER, RunActions
 from gym_gui.ui.run_mark_commands import RunMarkCommands
 from gym_gui.ui.theme import Theme
@@ -34,6 +35,7 @@ from gym_gui.ui.widgets.column_chooser import ColumnChooser
 from gym_gui.ui.widgets.empty_page import EmptyPage
 from gym_gui.ui.widgets.folding_bar import FoldingBar
 from gym_gui.ui.widgets.giving_stack import GivingStack
+from gym_gui.ui.widgets.queue_drag import QueueDrag
 from gym_gui.ui.widgets.run_columns import BUILT_IN
 from gym_gui.ui.widgets.run_filters import RunFilters, RunGrouping, columns_button
 from gym_gui.ui.widgets.run_list import RunList
@@ -62,6 +64,8 @@ class RunsPanel(QWidget):
         self.table.show(**self._chosen(), grouping=self.grouping.grouping)
         self.list = RunList(cockpit, self.table)
         self.marks = RunMarkCommands(cockpit, self.table)
+        self.queue = QueueCommands.of(cockpit)
+        self.queue_drag = QueueDrag(cockpit, self.list, self._run_at, self._downwards)
         self.spans = MetricSpansFeed(cockpit.bridge, self.table)
         self.views = RunViews(cockpit, self._view_state)
         self.chooser = ColumnChooser(self)
@@ -155,6 +159,7 @@ class RunsPanel(QWidget):
         self.views.chosen.connect(self._use_view)
         self._cockpit.bridge.connection_changed.connect(lambda _: self.spans.follow())
         self._columns_changed()
+        self.queue_drag.dropped.connect(self.queue.move)
         self.list.asked.connect(self._do)
         self.list.customContextMenuRequested.connect(self._show_menu)
         self.list.installEventFilter(self)
@@ -191,6 +196,9 @@ class RunsPanel(QWidget):
         )
         by_return = Command("best-return-first", tr("Best return first"), menu, "", best, also)
         self._cockpit.commands.add(by_return, partial(self._sort_by, "return"))
+        line, also = tr("Sort the list by the queue; drag a run to another place in it"), "sort order next wait line"
+        by_turn = Command("next-to-start-first", tr("Next to start first"), menu, "", line, also)
+        self._cockpit.commands.add(by_turn, partial(self._sort_by, "queue"))
         self._cockpit.commands.finders += [self.found_columns, self.found_sortings]
         deleted, also = tr("Deleted runs, to restore or to delete for good"), "deleted restore undo recycle bin removed"
         trash = Command("trash", tr("Show the trash"), menu, "Ctrl+Shift+T", deleted, also)
@@ -303,8 +311,18 @@ class RunsPanel(QWidget):
                 menu.addAction(self._cockpit.commands.action(RunActions.command(name)))
             else:
                 menu.addSeparator()
+        self.queue.add_to(menu)
         self.marks.add_to(menu)
         return menu
+
+    def _run_at(self, index: QModelIndex) -> str:
+        row = self.table.row_at(index.row())
+        return "" if row is None else row.run_id
+
+    def _downwards(self) -> int:
+        """Which way the queue goes in the list, for who drags a run in it."""
+        view = self.table.view
+        return 0 if view.sort != "queue" else -1 if view.descending else 1
 
     # ---- columns and views ---------------------------------------------------------------------------------------
 

@@ -20,9 +20,9 @@ from PyQt6.QtWidgets import (
 
 from gym_gui.services.play_sessions import is_live
 from gym_gui.services.run_words import is_over, state_word
+from gym_gui.services.waiting_line import in_line, places
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.models.run_rows import RunRow
-from gym_gui.ui.models.waiting_line import in_line, places
 from gym_gui.ui.panels.key_numbers import description, key_numbers, situation
 from gym_gui.ui.panels.stage_runs import StageRuns
 from gym_gui.ui.styling import set_style_property
@@ -192,13 +192,15 @@ class RunHeadline(StageRuns):
         self.sentence.setText(text)
         self.sentence.setVisible(bool(text))
         set_style_property(self.sentence, "role", kind or "muted")
-        self.plot.explain_nothing(self._why_no_curve(run))
         self.draw_curves()
         self.tell_numbers()
 
     def _why_no_curve(self, run: pb.Run) -> str:
         if not is_over(run):
             return self.tr("waiting for the first numbers")
+        metrics = self._store.metrics(run.run_id)
+        if metrics is None or not metrics.complete:
+            return self.tr("reading the curve…")
         ended = {
             Outcome.FAILED.value: self.tr("the run failed before its first number; the log has all that it printed"),
             Outcome.TIMED_OUT.value: self.tr("the run timed out before its first number"),
@@ -213,6 +215,7 @@ class RunHeadline(StageRuns):
         row = self._row
         if row is None:
             return
+        self.plot.explain_nothing(self._why_no_curve(row.run))
         numbers = key_numbers(row, self._store.metrics(row.run_id), time.monotonic())
         for name, label in self.numbers.items():
             label.setText(getattr(numbers, name))

@@ -14,6 +14,7 @@ from PyQt6.QtWidgets import QFrame, QLabel, QScrollArea, QStackedLayout, QStacke
 from gym_gui.services.run_words import is_over, quantity
 from gym_gui.services.wandb.preparation import run_environ
 from gym_gui.services.wandb.route import NoRouteError, route_from
+from gym_gui.services.wandb.run_side import WandbSide
 from gym_gui.services.wandb.slowdown import slowdown_hints
 from gym_gui.services.wandb.watcher import News, WandbWatcher, reading_notes
 from gym_gui.ui.clipboard import copy_text
@@ -162,7 +163,7 @@ class WandbTab(QWidget):
         news, hints = found
         self.news = news
         if not news.side.is_tracked:
-            self._tell_nothing(news.side.is_over)
+            self._tell_nothing(news.side)
             return
         self._add_points(news)
         self.head.show_side(news.side, self._name(), hints)
@@ -171,8 +172,11 @@ class WandbTab(QWidget):
         self._list_facts(news)
         self._content.setCurrentIndex(1)
 
-    def _tell_nothing(self, over: bool) -> None:
-        if over:
+    def _tell_nothing(self, side: WandbSide) -> None:
+        if side.is_over and side.was_begun:
+            why = self.tr("The end of the run's log may say why. What it measured is under Metrics.")
+            self.message.tell(self.tr("W&B recorded nothing of this run"), why)
+        elif side.is_over:
             how = self.tr("Track the next one: tick Track under Weights & Biases in the form, or add -- --track.")
             self.message.tell(self.tr("This run was not tracked with W&B"), how)
         else:

@@ -24,7 +24,9 @@ from gym_gui.services.trained_worlds import game_of
 from gym_gui.services.worker_queries import WorkerQueries
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.play.live_session import LiveSession
+from gym_gui.ui.play.words import at_step
 from mosaic_protocol.live.messages import Advise, End, HandOver, Hold, Pause, State
+from mosaic_protocol.plain_text import one_line
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.states import Outcome
 
@@ -67,7 +69,11 @@ class PlayDesk(QObject):
         """The one of a session that ended before it had the seat."""
         self._in_seat: CheckpointEntry | None = None
         """The one that is said to have the seat."""
-        self._advised, self._awaited = "", ""
+        self._refused_seat: CheckpointEntry | None = None
+        """The one that is said not to have got the seat; of a session that is over nobody wants to know."""
+        self._took_back = False
+        """Whether the person took the seat while a policy was still being loaded for it."""
+        self._advised, self._awaited, self._ended = "", "", ""
         self._unwanted: set[str] = set()
         """Runs of sessions that go to the trash when they are over."""
         self._own_seat = 1
@@ -112,7 +118,8 @@ class PlayDesk(QObject):
 
     def joinable(self) -> list[pb.Run]:
         """Sessions that are under way and are not the one on the stage, the newest first."""
-        live = [run for run in self._cockpit.runs if is_live(run) and run.run_id != self.run_id]
+        mine = (self.run_id, self._ended)
+        live = [run for run in self._cockpit.runs if is_live(run) and run.run_id not in mine]
         return sorted(live, key=lambda run: -run.created_at)
 
     def join(self, run_id: str) -> None:
@@ -175,7 +182,8 @@ class PlayDesk(QObject):
     def _seated(self, entry: CheckpointEntry) -> None:
         self._unseated()
         self.policy = self._in_seat = entry
-        self.deploy_told.emit(entry, self.tr("{id} has the seat.").format(id=entry.id), "good", "")
+        name = at_step(one_line(entry.algo), str(entry.path)) if entry.algo else entry.id
+        self.deploy_told.emit(entry, self.tr("{policy} has the seat.").format(policy=name), "good", "")
         self.told.emit("", "")
         self.status_changed.emit()
 
@@ -225,6 +233,7 @@ class PlayDesk(QObject):
         if session.state.seats:
             self._hand_over_own(session.state)
         elif session.state.actor != "human" or session.state.loading:
+            self._took_back = bool(session.state.loading)
             session.send(HandOver("human"))
         elif self.policy is not None:
             self.deploy(self.policy)
@@ -263,6 +272,7 @@ class PlayDesk(QObject):
         """Put a checkpoint into the seat of the session, or where there is none start one for it."""
         if self.status == "live":
             self.deploy_told.emit(entry, self.tr("Loading {id}…").format(id=entry.id), "muted", "")
+            self._took_back = False
             self.agents.load_policy(entry.worker, str(entry.path), self._loaded(entry))
         elif self.status == "idle":
             self.switch_environment(entry)
@@ -286,7 +296,13 @@ class PlayDesk(QObject):
             if load.env_id:
                 self.deploy_told.emit(entry, f"{load.reason}.", "warning", load.env_id)
                 return
-            kept = self.tr("{why}. The previous player keeps the seat.").format(why=load.reason.rstrip("."))
+            if self._took_back:
+                self.deploy_told.emit(entry, "", "", "")
+                self.told.emit(self.tr("You have the seat; the policy was not waited for."), "muted")
+                return
+            reason = load.reason.rstrip(".")
+            kept = self.tr("{why}. The previous player keeps the seat.").format(why=reason[:1].upper() + reason[1:])
+            self._refused_seat = entry
             self.deploy_told.emit(entry, kept, "error", "")
             self.told.emit(kept, "error")
 
@@ -344,6 +360,7 @@ class PlayDesk(QObject):
             return
         self._awaited, self._never_seated, self._deploying = self.run_id, self._deploying, None
         if self.status == "ending":  # by which signal is of no interest to the person who ended it
+            self._ended = self.run_id
             reason = self.tr("The session ended.")
         self._let_go(session)
         self.told.emit(reason, "muted")
@@ -367,6 +384,9 @@ class PlayDesk(QObject):
         self.session, self.run_id = None, ""
         self.agents.bind(None)
         self._unseated()
+        refused, self._refused_seat = self._refused_seat, None
+        if refused is not None:
+            self.deploy_told.emit(refused, "", "", "")
         self._set_status("idle")
         self.session_changed.emit(None)
         session.deleteLater()

@@ -45,8 +45,9 @@ class EpisodeTable(HeadedTable):
 
     def __init__(self, parent: QObject) -> None:
         tr = parent.tr
-        titles = (tr("Episode"), tr("Seed"), tr("Steps"), tr("Return"), tr("You / agent"), tr("Outcome"))
-        super().__init__(titles, NUMBERS, parent)
+        titles = (tr("Episode"), tr("Seed"), tr("Steps"), tr("Return"), tr("Who"), tr("Outcome"))
+        helps = {WHO: tr("Who made the steps, from the first to the last: you, or an agent in your seat")}
+        super().__init__(titles, NUMBERS, parent, [helps.get(place, "") for place in range(len(titles))])
         self._over: deque[EpisodeRow] = deque(maxlen=MOST_EPISODES)
         self._playing: EpisodeRow | None = None
         self._playing_stripe: ActorStripe | None = None

@@ -218,11 +218,11 @@ class _EpisodeView(QTableView):
         rows.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         across.setHighlightSections(False)
         across.setSectionsClickable(False)
-        for column, width in ((EPISODE, 76), (SEED, 60), (STEPS, 62), (RETURN, 72), (OUTCOME, 118)):
+        for column, width in ((EPISODE, 74), (SEED, 60), (STEPS, 62), (RETURN, 70), (OUTCOME, 116)):
             across.setSectionResizeMode(column, QHeaderView.ResizeMode.Fixed)
             self.setColumnWidth(column, width)
         across.setSectionResizeMode(WHO, QHeaderView.ResizeMode.Stretch)
-        across.setMinimumSectionSize(60)
+        across.setMinimumSectionSize(52)
         self.doubleClicked.connect(lambda index: self.opened.emit(index.row()))
 
     def keyPressEvent(self, event: QKeyEvent | None) -> None:

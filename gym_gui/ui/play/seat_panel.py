@@ -96,8 +96,8 @@ class SeatPanel(QWidget):
         self._themes = themes
         self.entries: list[CheckpointEntry] = []
         self._state: State | None = None
-        self._is_chosen = False
-        """Whether a person chose; until then it is the best one that there is."""
+        self._wanted: str | None = None
+        """What was chosen last, "" for chance; None: nobody chose yet, so it is the best one that there is."""
         self.choice = CalmCombo()
         let_shrink(self.choice)
         self.choice.setAccessibleName(self.tr("Policy to share the seat with"))
@@ -139,13 +139,13 @@ class SeatPanel(QWidget):
         return next((entry for entry in self.entries if str(entry.path) == path), None)
 
     def _choose(self) -> None:
-        self._is_chosen = True
+        self._wanted = str(self.choice.currentData())
         self.tell(self._state)
         self.policy_chosen.emit(self.policy)
 
     def offer(self, entries: Sequence[CheckpointEntry], env_id: str) -> None:
-        """The checkpoints that fit the environment; the chosen one stays chosen where it is among them."""
-        before = self.choice.currentData() if self._is_chosen else None
+        """The checkpoints that fit the environment. The chosen one stays chosen where it is among them, else the best
+        one is: chance plays only where somebody chose it, or nobody else can."""
         self.entries = list(entries)
         self.choice.clear()
         self.choice.addItem(self.tr("Chance: random actions"), "")
@@ -153,8 +153,9 @@ class SeatPanel(QWidget):
             self.choice.addItem(entry_words(entry), str(entry.path))
             self.choice.setItemData(self.choice.count() - 1, facts_text(entry), Qt.ItemDataRole.ToolTipRole)
         usual = best_of(entries)
-        wanted = before if before is not None else str(usual.path) if usual is not None else ""
-        self.choice.setCurrentIndex(max(0, self.choice.findData(wanted)))
+        chosen = self.choice.findData(self._wanted) if self._wanted is not None else -1
+        best = self.choice.findData(str(usual.path)) if usual is not None else 0
+        self.choice.setCurrentIndex(chosen if chosen >= 0 else max(0, best))
         self._without = (
             self.tr("No checkpoint of {env} yet: chance plays in turns with you.").format(env=env_id)
             if env_id and not entries
@@ -164,8 +165,7 @@ class SeatPanel(QWidget):
 
     def put_policy(self, entry: CheckpointEntry | None) -> None:
         """Show the one that the session has, although it may be of another list."""
-        path = str(entry.path) if entry is not None else ""
-        self._is_chosen = True
+        path = self._wanted = str(entry.path) if entry is not None else ""
         if entry is not None and self.choice.findData(path) < 0:
             self.entries.append(entry)
             self.choice.addItem(" · ".join(filter(None, (entry.algo, entry.run_name or entry.id))), path)

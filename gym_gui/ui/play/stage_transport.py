@@ -17,6 +17,7 @@ from mosaic_protocol.live.messages import Command, Go, Pause, Restart, SingleSte
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 0.0)
 """0 is as fast as the environment can."""
 _SPACING, _ICON_WIDTH, _AROUND_WORDS = 8, 38, 52
+_NARROW = "padding-left: 4px; padding-right: 4px;"
 
 
 class Transport(QWidget):
@@ -62,7 +63,8 @@ class Transport(QWidget):
         layout.addStretch(1)
         for widget in (self.undo, self.same, self.next):
             layout.addWidget(widget)
-        self._is_compact = self._is_tight = False
+        self._is_compact = self._is_tight = self._is_crowded = False
+        self._wide_speeds = 0
         themes.changed.connect(self._dress)
         self._dress(themes.theme)
         self._tell_usable()
@@ -140,12 +142,18 @@ class Transport(QWidget):
     # ---- the look ------------------------------------------------------------------------------------------------
 
     def fit(self, width: int) -> None:
-        """In little room the buttons are icons, and their tooltips say what they do; last of all Pause."""
+        """In little room the buttons are icons, and their tooltips say what they do; Pause after the others. Then the
+        speeds move together: squeezed by the layout, they would lose half of their words."""
+        if not self._is_crowded:
+            self._wide_speeds = self.speeds.sizeHint().width()
         compact = width < self._needed(texts=[*self._titles.values(), self.tr("Pause")], icons=0)
         tight = width < self._needed(texts=[self.tr("Pause")], icons=len(self._titles))
-        if (compact, tight) == (self._is_compact, self._is_tight):
+        crowded = width < self._needed(texts=[], icons=len(self._titles) + 1)
+        if (compact, tight, crowded) == (self._is_compact, self._is_tight, self._is_crowded):
             return
-        self._is_compact, self._is_tight = compact, tight
+        self._is_compact, self._is_tight, self._is_crowded = compact, tight, crowded
+        for segment in self.speeds.buttons.values():
+            segment.setStyleSheet(_NARROW if crowded else "")
         for button, title in self._titles.items():
             _dress_as(button, "" if compact else title)
         self._tell_pause()
@@ -157,7 +165,7 @@ class Transport(QWidget):
         """The width with these buttons in words, and so many as icons."""
         metrics = self.pause.fontMetrics()
         words = sum(metrics.horizontalAdvance(title) + _AROUND_WORDS + _SPACING for title in texts)
-        return words + icons * (_ICON_WIDTH + _SPACING) + self.speeds.sizeHint().width() + _SPACING
+        return words + icons * (_ICON_WIDTH + _SPACING) + self._wide_speeds + _SPACING
 
     def _dress(self, theme: Theme) -> None:
         for button, sign in self._signs.items():
@@ -170,4 +178,4 @@ def _dress_as(button: SteadyButton, title: str) -> None:
     button.setText(title)
     button.setMinimumWidth(0 if title else _ICON_WIDTH)
     button.setMaximumWidth(QWIDGETSIZE_MAX if title else _ICON_WIDTH)
-    button.setStyleSheet("" if title else "padding-left: 4px; padding-right: 4px;")
+    button.setStyleSheet("" if title else _NARROW)

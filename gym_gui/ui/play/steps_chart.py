@@ -94,6 +94,7 @@ class ReturnChart(pg.PlotWidget):  # type: ignore[misc]
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setMinimumHeight(90)
         self.setAccessibleName(self.tr("Return of the episode"))
+        self._show_numbers()
         self._dress(themes.theme)
         themes.changed.connect(self._dress)
 
@@ -106,6 +107,7 @@ class ReturnChart(pg.PlotWidget):  # type: ignore[misc]
         if state == self._drawn:
             return
         self._drawn = state
+        self._show_numbers()
         pieces = self._curve.pieces()
         for actor in [actor for actor in self._items if actor not in pieces]:
             self.removeItem(self._items.pop(actor))
@@ -114,6 +116,11 @@ class ReturnChart(pg.PlotWidget):  # type: ignore[misc]
                 self._items[actor] = pg.PlotCurveItem(pen=pg.mkPen(actor_colour(actor, self._themes.theme), width=1))
                 self.addItem(self._items[actor])
             self._items[actor].setData(x, y, connect="finite")
+
+    def _show_numbers(self) -> None:
+        """Axes of an empty chart would number what nobody measured."""
+        for axis in (self._across, self._up):
+            axis.setStyle(showValues=bool(self._curve.points))
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """The wheel scrolls what is around."""

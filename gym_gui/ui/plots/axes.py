@@ -10,7 +10,8 @@ import numpy as np
 import pyqtgraph as pg
 from PyQt6.QtGui import QFont
 
-from gym_gui.ui.plots.axis_text import seconds_text, steps_text
+from gym_gui.ui.plots.axis_text import clock_text, seconds_text, steps_text
+from gym_gui.ui.plots.run_metrics import CLOCK, CPU, STEP, TIME
 from gym_gui.ui.theme import Theme
 
 VALUE_AXIS_WIDTH = 46
@@ -18,7 +19,8 @@ _FONT_POINTS = 8
 _DECADES = 1.3
 _LARGEST_POWER = 300
 """Between linear and logarithmic the numbers of the one are for a moment the powers of the other."""
-_TICK_PIXELS = 36
+_LINE_PIXELS, _WORD_PIXELS = 36, 60
+"""Room for a number below another one, and beside another one."""
 
 
 class _Axis(pg.AxisItem):  # type: ignore[misc]
@@ -27,21 +29,22 @@ class _Axis(pg.AxisItem):  # type: ignore[misc]
     def logTickValues(
         self, minVal: float, maxVal: float, size: float, stdTicks: list[Any]
     ) -> list[tuple[float | None, Any]]:
+        room = _LINE_PIXELS if self.orientation in ("left", "right") else _WORD_PIXELS
         if maxVal - minVal >= _DECADES or not -_LARGEST_POWER < minVal <= maxVal < _LARGEST_POWER:
-            apart = max(1, math.ceil((maxVal - minVal) * _TICK_PIXELS / max(1.0, size)))
+            apart = max(1, math.ceil((maxVal - minVal) * room / max(1.0, size)))
             return [(apart, [float(power) for power in range(math.ceil(minVal), math.floor(maxVal) + 1, apart)])]
         low, high = 10**minVal, 10**maxVal
-        spacing = _round_number((high - low) * _TICK_PIXELS / max(1.0, size))
+        spacing = _round_number((high - low) * room / max(1.0, size))
         ticks = np.arange(math.ceil(low / spacing), math.floor(high / spacing) + 1) * spacing
         return [(spacing, np.log10(ticks[ticks > 0]).tolist())]
 
 
 class ProgressAxis(_Axis):
-    """The x axis: steps or time, whichever :attr:`as_time` says."""
+    """The x axis: :attr:`over` says whether it shows steps, a time, or the time of day."""
 
     def __init__(self) -> None:
         super().__init__("bottom")
-        self.as_time = False
+        self.over = STEP
         _prepare(self)
 
     def tickStrings(self, values: Sequence[float], scale: float, spacing: float) -> list[str]:
@@ -50,23 +53,31 @@ class ProgressAxis(_Axis):
         return [self._text(value, spacing) for value in values]
 
     def tickSpacing(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, float]]:
-        if self.logMode or not self.as_time:
+        if self.logMode or self.over not in (TIME, CLOCK, CPU):
             found: list[tuple[float, float]] = super().tickSpacing(minVal, maxVal, size)
             return found
         return [(_round_time((maxVal - minVal) * 90 / max(1.0, size)), 0)]
 
     def _text(self, value: float, spacing: float) -> str:
-        return seconds_text(value, spacing) if self.as_time else steps_text(value, spacing)
+        if self.over == CLOCK:
+            return clock_text(value, spacing)
+        return seconds_text(value, spacing) if self.over in (TIME, CPU) else steps_text(value, spacing)
 
 
 class ValueAxis(_Axis):
-    """The y axis, of one width in all plots, so that their curves are aligned; or an x axis that shows values."""
+    """The y axis, of one width in all plots, so that their curves are aligned; or an x axis that shows values.
+    ``counts``: only whole numbers mean something on it."""
 
-    def __init__(self, side: str = "left") -> None:
+    def __init__(self, side: str = "left", *, counts: bool = False) -> None:
         super().__init__(side)
+        self._counts = counts
         _prepare(self)
         if side == "left":
             self.setWidth(VALUE_AXIS_WIDTH)
+
+    def tickSpacing(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, float]]:
+        found: list[tuple[float, float]] = super().tickSpacing(minVal, maxVal, size)
+        return [(max(1.0, spacing), offset) for spacing, offset in found] if self._counts else found
 
     def tickStrings(self, values: Sequence[float], scale: float, spacing: float) -> list[str]:
         if self.logMode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime
 
 from gym_gui.services.run_words import quantity
 
@@ -28,6 +29,17 @@ def seconds_text(value: float, spacing: float = 1.0) -> str:
     if minutes:
         return f"{sign}{minutes}m {seconds:02d}s" if seconds or spacing < 60 else f"{sign}{minutes}m"
     return f"{sign}{seconds}s"
+
+
+def clock_text(value: float, spacing: float = 1.0) -> str:
+    """``14:05``, ``14:05:30``, ``18 Nov``: the time of day here; of days apart the day."""
+    try:
+        when = datetime.fromtimestamp(value)  # noqa: DTZ006 - the time that a clock on the wall shows
+    except (ValueError, OverflowError, OSError):
+        return ""
+    if spacing >= 86_400:
+        return f"{when.day} {when:%b}"
+    return f"{when:%H:%M}" if spacing >= 60 else f"{when:%H:%M:%S}"
 
 
 def value_text(value: float | None) -> str:

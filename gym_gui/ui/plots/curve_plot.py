@@ -15,13 +15,17 @@ from gym_gui.ui.plots.axes import ProgressAxis, ValueAxis, dress
 from gym_gui.ui.plots.decimate import BINS
 from gym_gui.ui.plots.drawing import Curve, Drawing, PlotOptions, draw, extent
 from gym_gui.ui.plots.readout import Readout
+from gym_gui.ui.plots.run_metrics import CPU
 from gym_gui.ui.theme import Theme, Themes
+from mosaic_protocol.headline import CPU_TAG
 
 _FAINT = 70
 _FAINTEST = 25
 _BAND = 45
 _EDGE = 0.02
 _FEWEST_BINS = 200
+_ASIDE = 0.1
+"""Of a value that nothing differs from, how much of it is seen above and below."""
 
 
 class _CurveItems:
@@ -58,6 +62,21 @@ class _CurveItems:
         _set(self.band, x, np.concatenate((band.low[known], band.high[known][::-1])))
 
 
+class _Box(pg.ViewBox):  # type: ignore[misc]
+    """Around values that are all the same it looks a little to both sides; pyqtgraph keeps the range of what was shown
+    before, by which a return of 0 stands between -50 and 50."""
+
+    def setRange(self, rect: Any = None, xRange: Any = None, yRange: Any = None, *rest: Any, **named: Any) -> None:
+        super().setRange(rect, _not_flat(xRange), _not_flat(yRange), *rest, **named)
+
+
+def _not_flat(span: Any) -> Any:
+    if span is None or span[0] != span[1] or not np.isfinite(span[0]):
+        return span
+    aside = abs(span[0]) * _ASIDE or 0.5
+    return span[0] - aside, span[0] + aside
+
+
 class CurvePlot(pg.PlotWidget):  # type: ignore[misc]
     """Draws when :meth:`refresh` is called, and only what changed. Drag to zoom, double-click to see all again.
 
@@ -70,7 +89,8 @@ class CurvePlot(pg.PlotWidget):  # type: ignore[misc]
 
     def __init__(self, tag: str, themes: Themes, parent: QWidget | None = None, *, wheel_zooms: bool = False) -> None:
         self._progress, self._value = ProgressAxis(), ValueAxis()
-        super().__init__(parent, axisItems={"bottom": self._progress, "left": self._value})
+        axes = {"bottom": self._progress, "left": self._value}
+        super().__init__(parent, viewBox=_Box(), axisItems=axes)
         self.tag = tag
         self.paints = 0
         self._themes = themes
@@ -121,18 +141,19 @@ class CurvePlot(pg.PlotWidget):  # type: ignore[misc]
         for curve in curves:
             if curve.key not in self._items:
                 self._items[curve.key] = _CurveItems(self.getPlotItem())
+                self._drawn = None  # it is empty, also when the same curve was drawn a moment ago
         self._dress(self._themes.theme)
 
     def set_options(self, options: PlotOptions) -> None:
-        other_axes = (options.as_time, options.log_x, options.log_y) != (
-            self._options.as_time,
+        other_axes = (options.x, options.log_x, options.log_y) != (
+            self._options.x,
             self._options.log_x,
             self._options.log_y,
         )
         self._options = options
         self._drawn = None
         if other_axes:
-            self._progress.as_time = options.as_time
+            self._progress.over = options.x
             self._progress.setLogMode(options.log_x)
             self._value.setLogMode(options.log_y)
             self._progress.picture = None
@@ -144,7 +165,7 @@ class CurvePlot(pg.PlotWidget):  # type: ignore[misc]
         if not unseen and not self.is_seen:
             return False
         span = self._span()
-        state = (span, self._options, self.width(), [(curve.key, curve.version(self.tag)) for curve in self._curves])
+        state = (span, self._options, self.width(), self._versions())
         if state == self._drawn:
             return False
         self._drawn = state
@@ -156,6 +177,11 @@ class CurvePlot(pg.PlotWidget):  # type: ignore[misc]
         # Left to itself the view is fitted while it is painted, and everything painted once more for that.
         self.getViewBox().prepareForPaint()
         return True
+
+    def _versions(self) -> list[tuple[object, ...]]:
+        """What would be drawn otherwise when it changes: points, and where they lie."""
+        axis = {CPU: CPU_TAG}.get(self._options.x, self._options.x)
+        return [(curve.key, curve.version(self.tag), curve.version(axis)) for curve in self._curves]
 
     def _show_axes(self, shown: bool) -> None:
         """Without points their numbers are of what was there before, or of nothing."""

@@ -9,16 +9,17 @@ import numpy as np
 
 from gym_gui.ui.plots.aggregate import Band, aggregate
 from gym_gui.ui.plots.decimate import BINS
-from gym_gui.ui.plots.run_metrics import RunMetrics
+from gym_gui.ui.plots.run_metrics import STEP, RunMetrics
 from gym_gui.ui.plots.series_buffer import Floats
 
 
 @dataclass(frozen=True)
 class PlotOptions:
-    """How all plots of a grid show their curves. ``smoothing`` is 0 for none, up to just below 1."""
+    """How all plots of a grid show their curves. ``smoothing`` is 0 for none, up to just below 1; ``x`` is what they
+    are drawn over, as :mod:`gym_gui.ui.plots.run_metrics` names it."""
 
     smoothing: float = 0.0
-    as_time: bool = False
+    x: str = STEP
     log_x: bool = False
     log_y: bool = False
 
@@ -32,12 +33,20 @@ class Curve:
     colour: int
     members: tuple[RunMetrics, ...]
 
-    def having(self, tag: str) -> list[RunMetrics]:
-        return [member for member in self.members if tag in member.series and len(member.series[tag].buffer)]
+    def having(self, tag: str, over: str = STEP) -> list[RunMetrics]:
+        """The members with points of a metric that can be drawn over something."""
+        known = [member for member in self.members if tag in member.series and len(member.series[tag].buffer)]
+        return [member for member in known if member.has_axis(over)]
 
     def version(self, tag: str) -> tuple[int, ...]:
         """Changes whenever there is something new to draw."""
         return tuple(member.series[tag].buffer.version for member in self.having(tag))
+
+    def best(self, tag: str, *, lowest: bool) -> tuple[float, float] | None:
+        """(value, step) of the lowest or the highest point of any member."""
+        series = [member.series[tag] for member in self.having(tag)]
+        ends = [end for one in series if (end := one.low if lowest else one.high) is not None]
+        return (min if lowest else max)(ends, default=None)
 
 
 @dataclass(frozen=True)
@@ -55,21 +64,21 @@ def extent(curves: Sequence[Curve], tag: str, options: PlotOptions) -> tuple[flo
     ends = [
         (x[0], x[-1])
         for curve in curves
-        for member in curve.having(tag)
-        if len(x := _positive(member.x(tag, as_time=options.as_time), options))
+        for member in curve.having(tag, options.x)
+        if len(x := _positive(member.x(tag, options.x), options))
     ]
     return (float(min(first for first, _ in ends)), float(max(last for _, last in ends))) if ends else None
 
 
 def draw(curve: Curve, tag: str, low: float, high: float, options: PlotOptions, bins: int = BINS) -> Drawing | None:
     """The part of a curve from ``low`` to ``high`` for so many columns of pixels; None where it has nothing."""
-    members = curve.having(tag)
+    members = curve.having(tag, options.x)
     if not members or not high >= low:
         return None
     if len(members) > 1:
         return _on_axes(_draw_seeds(members, tag, low, high, options), options)
     member, series = members[0], members[0].series[tag]
-    x = member.x(tag, as_time=options.as_time)
+    x = member.x(tag, options.x)
 
     def shown(smoothing: float) -> tuple[Floats, Floats]:
         return series.shown(x, low, high, smoothing, bins=bins, logarithmic=options.log_x)
@@ -80,7 +89,7 @@ def draw(curve: Curve, tag: str, low: float, high: float, options: PlotOptions, 
 
 def value_at(curve: Curve, tag: str, x: float, options: PlotOptions) -> float | None:
     """What a curve shows nearest to an x; None where it has no number there."""
-    members = curve.having(tag)
+    members = curve.having(tag, options.x)
     if len(members) > 1:
         ends = extent([curve], tag, options)
         if ends is None or not ends[0] <= x <= ends[1]:
@@ -90,7 +99,7 @@ def value_at(curve: Curve, tag: str, x: float, options: PlotOptions) -> float | 
     if not members:
         return None
     member = members[0]
-    return _nearest(member.x(tag, as_time=options.as_time), member.series[tag].values(options.smoothing), x)
+    return _nearest(member.x(tag, options.x), member.series[tag].values(options.smoothing), x)
 
 
 def last_value(curve: Curve, tag: str, options: PlotOptions) -> float | None:
@@ -99,7 +108,7 @@ def last_value(curve: Curve, tag: str, options: PlotOptions) -> float | None:
 
 
 def _draw_seeds(members: Sequence[RunMetrics], tag: str, low: float, high: float, options: PlotOptions) -> Drawing:
-    curves = [(one.x(tag, as_time=options.as_time), one.series[tag].values(options.smoothing)) for one in members]
+    curves = [(one.x(tag, options.x), one.series[tag].values(options.smoothing)) for one in members]
     band = aggregate(curves, low, high)
     return Drawing(band.x, band.mean, band=band)
 

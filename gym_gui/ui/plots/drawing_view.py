@@ -47,6 +47,14 @@ class DrawingView(QWidget):
     def sizeHint(self) -> QSize:
         return QSize(480, round(self.height_wanted))
 
+    def show_panel(self, panel: Panel) -> None:
+        """Draw another one in its place, such as the same with more points."""
+        self._panel = panel
+        self.setFixedHeight(round(self.height_wanted))
+        self.setAccessibleName(panel.title)
+        self.drawing = drawn(panel, max(220.0, float(self.width())), self.height_wanted)
+        self.update()
+
     def hide_series(self, numbers: frozenset[int]) -> None:
         self.hidden_series = numbers
         self.update()

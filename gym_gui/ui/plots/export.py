@@ -66,8 +66,3 @@ def _rows(curve: Snapshot) -> Iterable[tuple[object, ...]]:
         relative = round(wall_time - curve.began, 6)
         shown = value if np.isfinite(value) else ""
         yield curve.run_id, curve.run_name, curve.tag, int(step), wall_time, relative, shown
-
-
-def safe_file_name(tag: str) -> str:
-    """A tag as a file name: ``charts/SPS`` becomes ``charts-SPS``."""
-    return "".join(mark if mark.isalnum() or mark in "._-" else "-" for mark in tag).strip(".-") or "curve"

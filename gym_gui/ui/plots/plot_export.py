@@ -8,9 +8,10 @@ from pathlib import Path
 from PyQt6.QtCore import QObject
 from PyQt6.QtWidgets import QFileDialog, QWidget
 
+from gym_gui.services.file_names import safe_file_name
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.plots.curve_plot import CurvePlot
-from gym_gui.ui.plots.export import safe_file_name, snapshots, write_csv
+from gym_gui.ui.plots.export import snapshots, write_csv
 from gym_gui.ui.plots.images import write_png, write_svg
 from gym_gui.ui.plots.run_metrics import RunMetrics
 from gym_gui.ui.plots.tags import title_of

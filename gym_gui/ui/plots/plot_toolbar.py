@@ -6,23 +6,29 @@ from PyQt6.QtCore import QSignalBlocker, Qt, QTimer, pyqtSignal
 from PyQt6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QMenu, QToolButton, QVBoxLayout, QWidget
 
 from gym_gui.ui.icons import icon
+from gym_gui.ui.plots.axis_choice import AxisChoice
 from gym_gui.ui.plots.drawing import PlotOptions
+from gym_gui.ui.plots.run_metrics import CLOCK
 from gym_gui.ui.preferences import Preferences
 from gym_gui.ui.theme import Theme, Themes
-from gym_gui.ui.widgets.calm import CalmSlider
-from gym_gui.ui.widgets.segments import Segments
+from gym_gui.ui.widgets.calm import CalmCombo, CalmSlider
 
+CURVES = "curves"
 _PREFERENCE = "metrics.options"
 _SMOOTHEST = 0.999
 _FIRST_SMOOTHING = 50
 """What the stage's big curve has, so that both show the same number."""
 _TYPING_MILLISECONDS = 150
+_AMONG_CURVES = 3
+"""Where the filter stands in the lower row: behind the smoothing."""
 
 
 class PlotToolbar(QWidget):
     """Signals: ``options_changed(PlotOptions)``, ``together_changed(bool)`` for seeds, ``wanted_changed(str)`` for the
-    filter, ``reset_wanted()``, ``export_wanted(str)`` with the kind."""
+    filter, ``reset_wanted()``, ``export_wanted(str)`` with the kind, ``kind_changed(str)`` when something else than
+    curves is to be shown, or curves again."""
 
+    kind_changed = pyqtSignal(str)
     options_changed = pyqtSignal(object)
     together_changed = pyqtSignal(bool)
     wanted_changed = pyqtSignal(str)
@@ -32,19 +38,21 @@ class PlotToolbar(QWidget):
     def __init__(self, themes: Themes, preferences: Preferences, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._preferences = preferences
+        self._make_kind()
         self._make_axes()
         self._make_smoothing()
         self._make_actions()
-        upper, lower = QHBoxLayout(), QHBoxLayout()
-        for widget in (self.horizontal, self.log_x, self.log_y, self.seeds):
+        upper, lower = self._upper, self._lower = QHBoxLayout(), QHBoxLayout()
+        for widget in (self.kind, self.horizontal, self.log_x, self.log_y, self.seeds):
             upper.addWidget(widget)
+        upper.insertSpacing(1, 4)  # two boxes that touch look like one
         upper.addStretch(1)
-        upper.addWidget(self.reset)
-        upper.addWidget(self.export)
         lower.addWidget(self._smoothing_title)
         lower.addWidget(self.smoothing, 3)
         lower.addWidget(self._amount)
         lower.addWidget(self.filter, 2)
+        lower.addWidget(self.reset)
+        lower.addWidget(self.export)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(6)
@@ -61,8 +69,8 @@ class PlotToolbar(QWidget):
     def options(self) -> PlotOptions:
         return PlotOptions(
             smoothing=_weight(self.smoothing.value()),
-            as_time=self.horizontal.choice == "time",
-            log_x=self.log_x.isChecked(),
+            x=self.horizontal.choice,
+            log_x=self.log_x.isChecked() and self.horizontal.choice != CLOCK,
             log_y=self.log_y.isChecked(),
         )
 
@@ -72,14 +80,45 @@ class PlotToolbar(QWidget):
 
     # ---- making --------------------------------------------------------------------------------------------------
 
+    def _make_kind(self) -> None:
+        tr = self.tr
+        self.kind = CalmCombo()
+        for name, title, text in (
+            (CURVES, tr("Curves"), tr("The numbers of the selected runs")),
+            ("histogram", tr("Histograms"), tr("How weights, gradients or rewards are spread, over the steps")),
+            ("image", tr("Images"), tr("Pictures that the runs wrote into their event files")),
+            ("text", tr("Texts"), tr("Texts that the runs wrote into their event files")),
+            ("clip", tr("Clips"), tr("What was filmed while the runs trained")),
+        ):
+            self.kind.addItem(title, name)
+            self.kind.setItemData(self.kind.count() - 1, text, Qt.ItemDataRole.ToolTipRole)
+        self.kind.setToolTip(tr("What is shown of the selected runs"))
+        self.kind.setAccessibleName(tr("What is shown"))
+        self.kind.currentIndexChanged.connect(lambda _: self._kind_changed())
+
+    @property
+    def shown_kind(self) -> str:
+        return str(self.kind.currentData())
+
+    def show_kind(self, kind: str) -> None:
+        self.kind.setCurrentIndex(max(0, self.kind.findData(kind)))
+
+    def _kind_changed(self) -> None:
+        """What only curves have is away while something else is shown."""
+        curves = self.shown_kind == CURVES
+        for widget in (self.horizontal, self.log_x, self.log_y, self.seeds, self._smoothing_title, self.smoothing):
+            widget.setVisible(curves)
+        for widget in (self._amount, self.reset, self.export):
+            widget.setVisible(curves)
+        for row in (self._upper, self._lower):
+            row.removeWidget(self.filter)
+        # Beside what is chosen, and not alone in a row of its own.
+        row, place = (self._lower, _AMONG_CURVES) if curves else (self._upper, -1)
+        row.insertWidget(place, self.filter, 2)
+        self.kind_changed.emit(self.shown_kind)
+
     def _make_axes(self) -> None:
-        self.horizontal = Segments(
-            [
-                ("step", self.tr("Step"), self.tr("Draw the curves over the steps of the environment")),
-                ("time", self.tr("Time"), self.tr("Draw the curves over the time since the run's first number")),
-            ]
-        )
-        self.horizontal.setMinimumWidth(self.horizontal.sizeHint().width())
+        self.horizontal = AxisChoice()
         self.horizontal.chosen.connect(lambda _: self._changed())
         self.log_x = self._toggle(self.tr("log x"), self.tr("Logarithmic horizontal axis"))
         self.log_y = self._toggle(self.tr("log y"), self.tr("Logarithmic vertical axis; only values above zero show"))
@@ -147,9 +186,10 @@ class PlotToolbar(QWidget):
 
     def _changed(self) -> None:
         options = self.options
+        self.log_x.setEnabled(options.x != CLOCK)  # a logarithm of the time of day says nothing
         self._amount.setText(f"{options.smoothing:.3f}".rstrip("0").rstrip("."))
         remembered = {"smoothing": self.smoothing.value(), "x": self.horizontal.choice, "together": self.together}
-        logarithms = {"log_x": options.log_x, "log_y": options.log_y}
+        logarithms = {"log_x": self.log_x.isChecked(), "log_y": options.log_y}
         before = self._preferences.get(_PREFERENCE, {})
         self._preferences.put(_PREFERENCE, {**remembered, **logarithms})
         self.options_changed.emit(options)

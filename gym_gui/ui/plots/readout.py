@@ -8,8 +8,9 @@ from html import escape
 from PyQt6.QtCore import Qt
 from PyQt6.QtWidgets import QLabel, QWidget
 
-from gym_gui.ui.plots.axis_text import seconds_text, value_text
+from gym_gui.ui.plots.axis_text import clock_text, seconds_text, value_text
 from gym_gui.ui.plots.drawing import Curve, PlotOptions, value_at
+from gym_gui.ui.plots.run_metrics import CLOCK, CPU, TIME
 from gym_gui.ui.theme import Theme
 
 _GAP = 12
@@ -54,7 +55,7 @@ class Readout(QLabel):
 
 
 def _html(shown: Sequence[tuple[Curve, float]], x: float, options: PlotOptions, theme: Theme) -> str:
-    where = seconds_text(x, 0.1 if x < 10 else 1) if options.as_time else f"{x:,.0f}"
+    where = _where(x, options.x)
     rows = "".join(
         f"<tr><td><span style='color:{theme.curve(curve.colour).name()}'>●</span> {escape(cut(curve.label))}"
         f"</td><td align='right' style='padding-left:10px'><b>{value_text(value)}</b></td></tr>"
@@ -62,6 +63,12 @@ def _html(shown: Sequence[tuple[Curve, float]], x: float, options: PlotOptions, 
     )
     more = f"<br>+ {len(shown) - _MOST_LINES}" if len(shown) > _MOST_LINES else ""
     return f"<span style='color:{theme.muted}'>{where}</span><table cellspacing='0'>{rows}</table>{more}"
+
+
+def _where(x: float, over: str) -> str:
+    if over == CLOCK:
+        return clock_text(x)
+    return seconds_text(x, 0.1 if x < 10 else 1) if over in (TIME, CPU) else f"{x:,.0f}"
 
 
 def cut(label: str) -> str:

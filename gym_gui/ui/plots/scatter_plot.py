@@ -19,12 +19,13 @@ _SIZE, _MARKED = 7, 11
 
 
 class ScatterPlot(pg.PlotWidget):  # type: ignore[misc]
-    """``chosen(int)``: somebody pointed at the dot with this number. Fits itself to its dots."""
+    """``chosen(int)``: somebody pointed at the dot with this number. Fits itself to its dots. ``counted``: their x
+    are whole numbers, as those of trials are."""
 
     chosen = pyqtSignal(int)
 
-    def __init__(self, themes: Themes, parent: QWidget | None = None) -> None:
-        self._bottom, self._left = ValueAxis("bottom"), ValueAxis()
+    def __init__(self, themes: Themes, parent: QWidget | None = None, *, counted: bool = False) -> None:
+        self._bottom, self._left = ValueAxis("bottom", counts=counted), ValueAxis()
         super().__init__(parent, axisItems={"bottom": self._bottom, "left": self._left})
         self._themes = themes
         self._points: list[tuple[float, float, bool, int]] = []

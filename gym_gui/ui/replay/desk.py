@@ -109,6 +109,12 @@ class ReplayDesk(QObject):
             self.evaluations = []
         self._list(source, run_id, lambda: catalogue_of_run(paths, run), episode)
 
+    def show_clip(self, run_id: str, clip: Path) -> None:
+        """List the same, and open one of its clips."""
+        self.show_run(run_id)
+        self._wanted = None
+        self.open_clip(clip)
+
     def show_folder(self, folder: Path, episode: int | None = None) -> None:
         """The same for a recorded evaluation. Raises RecordingError for a folder that is none."""
         source = recorded_steps.of_folder(folder)

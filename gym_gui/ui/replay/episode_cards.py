@@ -9,7 +9,6 @@ from PyQt6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex,
 from PyQt6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
 from PyQt6.QtWidgets import (
     QHBoxLayout,
-    QLineEdit,
     QListView,
     QStackedWidget,
     QStyle,
@@ -29,6 +28,7 @@ from gym_gui.ui.theme import Theme, Themes
 from gym_gui.ui.widgets.calm import CalmCombo
 from gym_gui.ui.widgets.elided_label import ElidedLabel, cut_name
 from gym_gui.ui.widgets.empty_page import EmptyPage
+from gym_gui.ui.widgets.hinted_line import HintedLine
 from mosaic_protocol.plain_text import one_line
 
 Index = QModelIndex | QPersistentModelIndex
@@ -178,9 +178,8 @@ class EpisodeCards(QWidget):
         self._desk = desk
         self.heading = ElidedLabel(cut=cut_name)
         self.heading.setProperty("role", "section")
-        self.filter = QLineEdit()
+        self.filter = HintedLine([self.tr("seed, outcome, who acted"), self.tr("seed, outcome"), self.tr("Filter")])
         self.filter.setClearButtonEnabled(True)
-        self.filter.setPlaceholderText(self.tr("seed, outcome, who acted"))
         self.filter.setAccessibleName(self.tr("Filter the episodes"))
         self.filter.setToolTip(self.tr("Words that all have to match: a number or seed, terminated, you, policy"))
         self.sources = CalmCombo()

@@ -8,8 +8,8 @@ from PyQt6 import sip
 from PyQt6.QtCore import QObject, Qt, pyqtSignal
 from PyQt6.QtWidgets import QApplication, QDockWidget, QFileDialog, QWidget
 
+from gym_gui.services.datasets import DatasetEntry
 from gym_gui.services.datasets.from_steps import Only, make
-from gym_gui.services.datasets.registry import DatasetEntry
 from gym_gui.services.play_sessions import SessionWish
 from gym_gui.services.replay.take_over import policy_at, taken_over
 from gym_gui.ui.commands import Command
@@ -69,6 +69,13 @@ class ReplayScreen(QObject):
             return
         self._come_forward()
         self.desk.show_run(run_id, episode)
+
+    def open_clip(self, run_id: str, clip: Path) -> None:
+        """Show one of the films of a training."""
+        if self._cockpit.runs.get(run_id) is None:
+            return
+        self._come_forward()
+        self.desk.show_clip(run_id, clip)
 
     def open_folder(self, folder: Path, episode: int | None = None) -> None:
         """The same for a recorded evaluation. Raises RecordingError."""

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from PyQt6.QtCore import Qt
+from PyQt6.QtGui import QFontDatabase
 from PyQt6.QtWidgets import QFrame, QHBoxLayout, QLabel, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
 from gym_gui.services.replay.episode_record import StepFacts
@@ -17,8 +18,12 @@ from gym_gui.ui.styling import tell
 from gym_gui.ui.theme import Themes
 from gym_gui.ui.widgets.elided_label import ElidedLabel
 from gym_gui.ui.widgets.empty_page import EmptyPage
+from mosaic_protocol.dialogue import DIALOGUE, Exchange
 from mosaic_protocol.mind import MIND
-from mosaic_protocol.plain_text import one_line
+from mosaic_protocol.plain_text import one_line, visible
+
+_APART = (MIND, DIALOGUE)
+_LONGEST_DIALOGUE = 60_000
 
 
 class StepInspector(QWidget):
@@ -39,6 +44,12 @@ class StepInspector(QWidget):
         self.scale_note = QLabel(tr("Scaled to this episode; the mark is the step before."))
         self.scale_note.setProperty("role", "muted")
         self.scale_note.setWordWrap(True)
+        self.dialogue = QLabel()
+        self.dialogue.setTextFormat(Qt.TextFormat.PlainText)
+        self.dialogue.setWordWrap(True)
+        self.dialogue.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))  # it may hold a map
+        self.dialogue.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.dialogue.setAccessibleName(tr("What the model was asked and what it answered"))
         self.foot = QLabel()
         self.foot.setProperty("role", "muted")
         self.foot.setWordWrap(True)
@@ -46,6 +57,7 @@ class StepInspector(QWidget):
         self._cards = {
             "observation": _card(tr("Observation"), self.observation_form, self.observation, self.scale_note),
             "action": _card(tr("Action"), self.action_words, self.action),
+            "dialogue": _card(tr("Asked and answered"), self.dialogue),
             "outcome": _card(tr("Reward and value"), self.outcome),
             "extras": _card(tr("Extras"), self.extras),
         }
@@ -109,6 +121,7 @@ class StepInspector(QWidget):
         self._tell_extras(facts)
         for card in self._cards.values():
             card.show()
+        self._tell_dialogue(record.dialogue(place))
 
     def _tell_nothing(self, now: Opened | None) -> None:
         self._pages.setCurrentIndex(0)
@@ -180,14 +193,24 @@ class StepInspector(QWidget):
             rows.append(Row(self.tr("return to go − value"), number_words(facts.to_go - facts.value, signed=True)))
         self.outcome.show_rows(rows)
 
+    def _tell_dialogue(self, exchange: Exchange | None) -> None:
+        """Only where a language model was asked."""
+        self._cards["dialogue"].setVisible(exchange is not None)
+        if exchange is not None:
+            parts = [f"{one.role.upper()}\n{one.text}" for one in exchange.prompt]
+            parts += [self.tr("THINKING\n{text}").format(text=exchange.reasoning)] if exchange.reasoning else []
+            parts += [self.tr("ANSWER\n{text}").format(text=exchange.response)] if exchange.response else []
+            parts.append(" · ".join(filter(None, (exchange.action, exchange.validity, exchange.source, exchange.note))))
+            self.dialogue.setText(visible("\n\n".join(parts)[:_LONGEST_DIALOGUE]))
+
     def _tell_extras(self, facts: StepFacts) -> None:
         ended = f"{_yes(facts.terminated)}, {_yes(facts.truncated)}"
         rows = [
             Row(self.tr("terminated, truncated"), ended),
             Row(self.tr("step of the run"), f"{facts.number:,}"),
         ]
-        # A mind has a page of its own.
-        rows += [Row(one_line(str(name)), _brief(value)) for name, value in facts.extras.items() if name != MIND]
+        # A mind has a page of its own, a dialogue a card.
+        rows += [Row(one_line(str(name)), _brief(value)) for name, value in facts.extras.items() if name not in _APART]
         self.extras.show_rows(rows[:40])
 
 

@@ -55,7 +55,7 @@ class SweepCharts(QWidget):
         super().__init__()
         self._desk = desk
         tr = self.tr
-        self.history, self.slice = ScatterPlot(cockpit.themes), ScatterPlot(cockpit.themes)
+        self.history, self.slice = ScatterPlot(cockpit.themes, counted=True), ScatterPlot(cockpit.themes)
         self.importance = ImportanceBars(cockpit.themes)
         self.setting = CalmCombo()
         let_shrink(self.setting)

@@ -5,7 +5,7 @@ The wheel goes on to what scrolls around them. A combo box never follows it, foc
 
 from __future__ import annotations
 
-from PyQt6.QtCore import QMargins, QSize, Qt
+from PyQt6.QtCore import QMargins, QPoint, QRect, QSize, Qt
 from PyQt6.QtGui import QPaintEvent, QWheelEvent
 from PyQt6.QtWidgets import QComboBox, QSlider, QSpinBox, QStyle, QStyleOptionComboBox, QStylePainter, QWidget
 
@@ -41,12 +41,17 @@ class CalmCombo(QComboBox):
 
     def shown_text(self) -> str:
         """What is chosen, as far as there is room."""
+        room = self.room_for_words(self.size())
+        return self.fontMetrics().elidedText(self.currentText(), Qt.TextElideMode.ElideRight, room)
+
+    def room_for_words(self, size: QSize) -> int:
+        """How wide a choice may be in a combo box of this size without being cut."""
         style, option = self.style(), QStyleOptionComboBox()
         assert style is not None
         self.initStyleOption(option)
+        option.rect = QRect(QPoint(0, 0), size)
         part = QStyle.SubControl.SC_ComboBoxEditField
-        room = style.subControlRect(QStyle.ComplexControl.CC_ComboBox, option, part, self).width() - _LABEL_MARGIN
-        return self.fontMetrics().elidedText(self.currentText(), Qt.TextElideMode.ElideRight, room)
+        return style.subControlRect(QStyle.ComplexControl.CC_ComboBox, option, part, self).width() - _LABEL_MARGIN
 
 
 class CalmSpinBox(QSpinBox):

@@ -19,12 +19,12 @@ class EmptyPage(QWidget):
         self.title, self.text, self.button = QLabel(), QLabel(), QPushButton()
         self.title.setProperty("role", "title")
         self.text.setProperty("role", "muted")
-        self.text.setWordWrap(True)
         self.text.setMaximumWidth(_WIDEST_TEXT)
         self.button.setProperty("kind", "primary")
         self.button.clicked.connect(self.acted)
         for label in (self.title, self.text):
             label.setAlignment(Qt.AlignmentFlag.AlignCenter)
+            label.setWordWrap(True)
         row = QHBoxLayout()
         row.addStretch()
         row.addWidget(self.button)

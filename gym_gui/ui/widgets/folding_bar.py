@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from PyQt6.QtCore import QEvent, QSize
 from PyQt6.QtGui import QResizeEvent
-from PyQt6.QtWidgets import QBoxLayout, QWidget
+from PyQt6.QtWidgets import QBoxLayout, QSizePolicy, QWidget
 
 _MARGIN, _SPACING = 10, 6
 
 
 class FoldingBar(QWidget):
-    """Never asks for more width than its wider half needs."""
+    """Never asks for more width than its wider half needs. Beside each other the right half has all that it wants, and
+    the left one shrinks."""
 
     def __init__(self, left: QWidget, right: QWidget, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -18,6 +19,7 @@ class FoldingBar(QWidget):
         self._layout = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
         self._layout.setContentsMargins(_MARGIN, _SPACING, _MARGIN, _SPACING)
         self._layout.setSpacing(_SPACING)
+        right.setSizePolicy(QSizePolicy.Policy.Minimum, right.sizePolicy().verticalPolicy())
         self._layout.addWidget(left, 1)
         self._layout.addWidget(right)
 
@@ -39,7 +41,7 @@ class FoldingBar(QWidget):
         return super().event(event)
 
     def _fold_if_needed(self) -> None:
-        needed = self._left.minimumSizeHint().width() + self._right.minimumSizeHint().width()
+        needed = self._left.minimumSizeHint().width() + self._right.sizeHint().width()
         room = self.width() - 2 * _MARGIN - _SPACING
         directions = QBoxLayout.Direction
         direction = directions.LeftToRight if needed <= room else directions.TopToBottom

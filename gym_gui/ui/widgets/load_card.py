@@ -11,7 +11,7 @@ from gym_gui.services.run_load import Course
 from gym_gui.ui.theme import Themes
 from gym_gui.ui.widgets.sparkline import Sparkline
 
-_COLOURS = {"CPU": 5, "Memory": 3, "Steps/s": 0}
+_COLOURS = {"CPU": 5, "Memory": 3, "GPU": 2, "GPU memory": 4, "Steps/s": 0}
 
 
 class LoadCard(QWidget):

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from PyQt6.QtCore import Qt, QTimer, pyqtSignal
-from PyQt6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QPushButton, QSizePolicy, QToolButton, QWidget
+from PyQt6.QtCore import QSize, Qt, QTimer, pyqtSignal
+from PyQt6.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QSizePolicy,
+    QToolButton,
+    QWidget,
+)
 
 from gym_gui.services.run_filter import EVERYTHING, FilterError, RunFilter, has_operator, parse
 from gym_gui.ui.context import Cockpit
@@ -20,6 +28,8 @@ from gym_gui.ui.widgets.hinted_line import HintedLine
 
 _KEY = "runs.filter"
 _TYPING_MILLISECONDS = 120
+_MOST_FOR_CHOICE = 60
+"""Pixels that the bar gives to the name of what the runs are grouped by."""
 
 
 class RunFilters(QWidget):
@@ -209,6 +219,12 @@ class RunGrouping(CalmCombo):
         self.choose(cockpit.preferences.get(self._KEY, ""))
         self.currentIndexChanged.connect(self._tell)
 
+    def sizeHint(self) -> QSize:
+        """With room for what is chosen, where there is some: the least stays as it is, so that no panel gets wider."""
+        least = super().sizeHint()
+        more = self.fontMetrics().horizontalAdvance(self.currentText()) - self.room_for_words(least)
+        return QSize(least.width() + max(0, min(more, _MOST_FOR_CHOICE)), least.height())
+
     def choose(self, grouping: str) -> None:
         """By a name of :data:`GROUPINGS` or of a setting's column; anything else means no groups."""
         if self.findData(grouping) < 0 and grouping.startswith(SETTING):
@@ -234,6 +250,7 @@ class RunGrouping(CalmCombo):
 
     def _tell(self) -> None:
         self._cockpit.preferences.put(self._KEY, self.grouping)
+        self.updateGeometry()
         self.chosen.emit(self.grouping)
 
 

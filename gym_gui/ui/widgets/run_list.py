@@ -17,6 +17,14 @@ from gym_gui.ui.widgets.run_delegate import ROW_HEIGHT, RunDelegate
 
 TICK_MILLISECONDS = 500
 _SELECT_ROWS = QItemSelectionModel.SelectionFlag.Rows
+_MOVING = (
+    Qt.Key.Key_Up,
+    Qt.Key.Key_Down,
+    Qt.Key.Key_Home,
+    Qt.Key.Key_End,
+    Qt.Key.Key_PageUp,
+    Qt.Key.Key_PageDown,
+)
 
 
 class RunList(QTableView):
@@ -180,6 +188,9 @@ class RunList(QTableView):
             self.asked.emit(wish)
             return
         super().keyPressEvent(event)
+        if plain and Qt.Key(key) in _MOVING and not self.selected.hasSelection() and self.currentIndex().isValid():
+            # Qt gave the first row the focus and did not select it: the arrows had nowhere to go from an only run.
+            self.selected.select(self.currentIndex(), QItemSelectionModel.SelectionFlag.ClearAndSelect | _SELECT_ROWS)
 
     def moveCursor(self, action: QAbstractItemView.CursorAction, modifiers: Qt.KeyboardModifier) -> QModelIndex:
         """Home and End are for the first and last run; a table's own lead to its first and last column."""

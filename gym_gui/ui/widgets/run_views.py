@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from PyQt6.QtCore import pyqtSignal
+from PyQt6.QtCore import Qt, pyqtSignal
 from PyQt6.QtWidgets import QLineEdit, QMenu, QToolButton, QWidget, QWidgetAction
 
 from gym_gui.ui.commands import Command
@@ -28,7 +28,7 @@ class RunViews(QToolButton):
         self._cockpit, self._state = cockpit, state
         self.setToolTip(self.tr("Saved views: columns, order, filter and groups under a name"))
         self.setAccessibleName(self.tr("Saved views"))
-        self.clicked.connect(lambda: self.menu_of_views().popup(self.mapToGlobal(self.rect().bottomLeft())))
+        self.clicked.connect(self._open)
         self._dress()
         cockpit.themes.changed.connect(self._dress)
         for name in self.views():
@@ -40,6 +40,13 @@ class RunViews(QToolButton):
     def views(self) -> dict[str, dict[str, Any]]:
         kept = self._cockpit.preferences.get(_KEY, {})
         return {name: view for name, view in kept.items() if isinstance(name, str) and isinstance(view, dict)}
+
+    def _open(self) -> None:
+        menu = self.menu_of_views()
+        menu.popup(self.mapToGlobal(self.rect().bottomLeft()))
+        line = menu.findChild(QLineEdit)
+        if not self.views() and line is not None:  # a name is all that can be given here, so it has the keyboard
+            line.setFocus(Qt.FocusReason.PopupFocusReason)
 
     def menu_of_views(self) -> QMenu:
         """Closes itself away."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from PyQt6 import sip
 from PyQt6.QtCore import Qt, QTimer
-from PyQt6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QWidget
+from PyQt6.QtWidgets import QApplication, QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QWidget
 
 from gym_gui.ui.styling import set_style_property
 
@@ -24,8 +25,16 @@ class Notice:
     act: Callable[[], object] | None = None
 
 
+def _supersedes(newer: Notice, older: Notice) -> bool:
+    """Whether the newer one takes the older one's place: warnings and errors are read to their end."""
+    return bool(newer.action) and newer.action == older.action and older.kind in ("info", "good")
+
+
 class Snackbar(QFrame):
-    """Shows notices one after the other. Never takes the focus.
+    """Shows notices one after the other. Never takes the focus; a person who gave it to a button by Tab gets it back
+    where it was before.
+
+    Of several notices that offer the same, the newest counts: "Undo" undoes what was done last.
 
     It stands in a layout and takes room while it has something to say: a notice that lies over other things covers the
     rows and buttons that a person is about to use.
@@ -36,6 +45,7 @@ class Snackbar(QFrame):
         self.setProperty("role", "floating")
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._waiting: list[Notice] = []
+        self._came_from: QWidget | None = None
         self._label = QLabel()
         self._label.setWordWrap(True)
         self._label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
@@ -56,6 +66,11 @@ class Snackbar(QFrame):
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self._next)
         self.current: Notice | None = None
+        for button in (self._button, self._close):
+            button.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # a click leaves the keyboard where it is
+        app = QApplication.instance()
+        assert isinstance(app, QApplication)
+        app.focusChanged.connect(self._focus_moved)
         self.hide()
 
     def show_notice(self, notice: Notice) -> None:
@@ -63,14 +78,18 @@ class Snackbar(QFrame):
         if notice.text == (self.current.text if self.current else None):
             self._timer.start()
             return
-        self._waiting.append(notice)
+        self._waiting = [*(one for one in self._waiting if not _supersedes(notice, one)), notice]
         if self.current is None:
+            self._next()
+        elif _supersedes(notice, self.current):
+            self._waiting.insert(0, self._waiting.pop())
             self._next()
 
     def _next(self) -> None:
         self._timer.stop()
         if not self._waiting:
             self.current = None
+            self._give_focus_back()
             self.hide()
             return
         self.current = self._waiting.pop(0)
@@ -82,6 +101,19 @@ class Snackbar(QFrame):
         self._button.setVisible(bool(self.current.action))
         self.show()
         self._timer.start(_MILLISECONDS_WITH_ACTION if self.current.action else _MILLISECONDS)
+
+    def _focus_moved(self, _: QWidget | None, now: QWidget | None) -> None:
+        """Where the keyboard was last; F6 stops at what is around the notice for a moment, which counts for nothing."""
+        if now is not None and not self.isAncestorOf(now) and not now.isAncestorOf(self):
+            self._came_from = now
+
+    def _give_focus_back(self) -> None:
+        """Qt would hand it to whatever stands next, where the following key does something nobody meant."""
+        focused, before = QApplication.focusWidget(), self._came_from
+        if focused is None or not self.isAncestorOf(focused):
+            return
+        if before is not None and not sip.isdeleted(before) and before.isVisible() and before.isEnabled():
+            before.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _act(self) -> None:
         act = self.current.act if self.current else None

@@ -13,6 +13,7 @@ from gym_gui.ui.theme import Themes
 
 _MARGIN = 3
 _LABEL_HEIGHT, _WIDEST_BAR = 18, 28.0
+_HEIGHT, _ALIKE_HEIGHT = 110, 44
 
 
 class Sparkline(QWidget):
@@ -59,13 +60,16 @@ class Histogram(QWidget):
         self.hide()
 
     def sizeHint(self) -> QSize:
-        return QSize(240, 110)
+        alike = self.values and min(self.values) == max(self.values)
+        return QSize(240, _ALIKE_HEIGHT if alike else _HEIGHT)
 
     def show_values(self, values: Sequence[float]) -> None:
-        """Takes no room while there is nothing to show."""
+        """Takes no room while there is nothing to show, and little for values that are all the same: how high a single
+        bar is says nothing, and the list of checkpoints above it needs the room."""
         self.values = [value for value in values if math.isfinite(value)]
         self.setVisible(bool(self.values))
         self.setAccessibleDescription(", ".join(text for _, text in self.labels()))
+        self.updateGeometry()
         self.update()
 
     def labels(self) -> list[tuple[Qt.AlignmentFlag, str]]:

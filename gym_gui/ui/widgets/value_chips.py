@@ -49,6 +49,12 @@ class ValueChips(QStyledItemDelegate):
         hint = super().sizeHint(option, index)
         return QSize(hint.width(), max(hint.height(), _HEIGHT + 6))
 
+    def initStyleOption(self, option: QStyleOptionViewItem | None, index: QModelIndex) -> None:
+        """Paths and names are cut in the middle, as the list says; a sentence is read from its beginning."""
+        super().initStyleOption(option, index)
+        if option is not None and " " in (option.text or "") and "/" not in (option.text or ""):
+            option.textElideMode = Qt.TextElideMode.ElideRight
+
     def paint(self, painter: QPainter | None, option: QStyleOptionViewItem, index: QModelIndex) -> None:
         kind = index.data(_KIND)
         if painter is None or not kind:

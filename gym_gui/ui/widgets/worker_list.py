@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PyQt6.QtCore import QSize, Qt, pyqtSignal
-from PyQt6.QtWidgets import QListWidget, QListWidgetItem, QWidget
+from PyQt6.QtWidgets import QListWidget, QListWidgetItem, QSizePolicy, QWidget
 
 from gym_gui.ui.icons import icon
 from gym_gui.ui.theme import Theme, Themes
@@ -25,6 +25,7 @@ class WorkerList(QListWidget):
         self._themes = themes
         self._entries: dict[str, WorkerEntry] = {}
         self._is_low = False
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
         self.setAccessibleName(self.tr("Workers"))
         self.setIconSize(QSize(20, 20))
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -60,7 +61,14 @@ class WorkerList(QListWidget):
             if item is not None:
                 item.setText(f"{entry.name}{between}{entry.badge} · {entry.lane}")
                 item.setSizeHint(QSize(10, height))
-        self.setFixedHeight(min(max(self.count(), 1), _MOST_ROWS) * height + 2)
+        rows = min(max(self.count(), 1), _MOST_ROWS)
+        self.setMaximumHeight(rows * height + 2)
+        # A window that shrinks comes below the height at which the rows become low: the tall ones must not hold it up.
+        self.setMinimumHeight(min(rows, 2) * _LOW_ROW_HEIGHT + 2)
+        self.updateGeometry()
+
+    def sizeHint(self) -> QSize:
+        return QSize(super().sizeHint().width(), self.maximumHeight())
 
     @property
     def choice(self) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
 from mosaic_worker.harness.capabilities import of_source
 from mosaic_worker.harness.carried import LoopNames
 from mosaic_worker.harness.instrument import ENTER_NAME, LOOP_NAME, TURN_NAME, compiled
+from mosaic_worker.harness.namespaces import variables_of
 from mosaic_worker.harness.source import ScriptSource
 
 
@@ -154,6 +157,73 @@ def test_what_functions_of_the_script_read_counts_as_carried(tmp_path: Path) -> 
     assert "seen" in found.assigned
 
 
+METHODS = """
+class Trainer:
+    def train(self, batch):
+        return self._update(batch)
+    def _update(self, batch):
+        for one in batch:
+            one.backward()
+
+def judge(env):
+    for _ in range(3):
+        env.step(0)
+
+def train(config):
+    for t in range(2):
+        trainer.prepare(t)
+    for t in range(9):
+        trainer.train(t)
+        judge(env)
+"""
+
+
+def test_a_loop_that_trains_through_the_methods_of_a_class_is_found(tmp_path: Path) -> None:
+    loop = source(tmp_path, METHODS).loop
+    assert loop is not None
+    assert (loop.function, loop.node.lineno) == ("train", 16)
+
+
+@pytest.mark.parametrize(
+    ("calls", "once"),
+    [
+        ("train(1)\n", True),
+        ("if __name__ == '__main__':\n    train(1)\n", True),
+        ("", False),
+        ("train(1)\ntrain(2)\n", False),
+        ("def main():\n    train(1)\nmain()\n", False),
+    ],
+)
+def test_a_loop_in_a_function_is_entered_once_where_the_module_calls_it_once(
+    tmp_path: Path, calls: str, once: bool
+) -> None:
+    loop = source(tmp_path, METHODS + calls).loop
+    assert loop is not None
+    assert loop.once is once
+
+
+def test_what_a_function_sees_can_be_put_back_into_it() -> None:
+    module: dict[str, Any] = {"shared": 1}
+    seen: list[Any] = []
+
+    def function() -> tuple[int, str, Any]:
+        count, text = 1, "old"
+        closed = [0]
+
+        def inner() -> Any:
+            return closed
+
+        found = variables_of(sys._getframe(), module)
+        seen.append((found["count"], found["shared"], "text" in found, len(found) == len(list(found))))
+        found["count"], found["text"], found["closed"] = 5, "new", [9]
+        found["shared"] = 2
+        return count, text, inner()
+
+    assert function() == (5, "new", [9])
+    assert seen == [(1, 1, True, True)]
+    assert module == {"shared": 2}
+
+
 # ---- what can be done --------------------------------------------------------------------------------------------
 
 TORCH = "import torch\nfrom torch.utils.tensorboard import SummaryWriter\n"
@@ -168,6 +238,10 @@ LOOP = "for i in range(3):\n    loss.backward()\n"
         (
             "import torch\ndef main():\n    for i in range(3):\n        loss.backward()\n",
             "pause stop checkpoint warm_start",
+        ),
+        (
+            "import torch\ndef main():\n    for i in range(3):\n        loss.backward()\nmain()\n",
+            "pause stop checkpoint warm_start resume",
         ),
         (TORCH + "import jax\nfor i in range(3):\n    envs.step(i)\n", "metrics pause stop"),
         ("import tensorboardX\n", "metrics pause stop"),
@@ -195,3 +269,9 @@ def test_capabilities_are_read_from_the_source_with_a_reason_each(tmp_path: Path
 )
 def test_the_actions_a_script_insists_on_are_known(tmp_path: Path, text: str, spaces: tuple[str, ...]) -> None:
     assert source(tmp_path, text).action_spaces == spaces
+
+
+def test_a_door_to_wandb_is_where_metrics_come_from(tmp_path: Path) -> None:
+    script = source(tmp_path, "import wandb\n")
+    assert not of_source(script)["metrics"].offered
+    assert of_source(script, ("gym", "wandb"))["metrics"].offered

@@ -14,6 +14,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -21,7 +22,7 @@ from mosaic_protocol.steps.recorded_episodes import read_episodes
 from mosaic_protocol.steps.recordings import Recording
 from mosaic_worker.errors import UsageError
 from mosaic_worker.policies.acting import LoadedPolicy, load_acting
-from mosaic_worker.policies.evaluation import Episode, Player, interquartile_mean, seeds_of, summary
+from mosaic_worker.policies.evaluation import Episode, Player, RandomPolicy, interquartile_mean, seeds_of, summary
 from mosaic_worker.policies.evaluation_team import EvaluationError, Task, play
 from mosaic_worker.tests.policies.toys import TOY_WORKER, environment, new_checkpoint, start
 
@@ -242,3 +243,14 @@ def test_a_damaged_checkpoint_is_refused_in_one_sentence(damage: Any, words: str
     assert (status, told) == (2, [])
     assert words in err.splitlines()[-1]
     assert "Traceback" not in err
+
+
+def test_random_actions_are_those_of_their_episode() -> None:
+    def played(numbers: list[int]) -> list[tuple[int, float]]:
+        env = gym.make("CartPole-v1")
+        player = Player(RandomPolicy(env.action_space), env, 3, deterministic=False)
+        found = [(one.length, one.total) for one in player.play(numbers, lambda: False) if one is not None]
+        env.close()
+        return found
+
+    assert played([0, 1, 2])[1:] == played([1, 2]) and len(set(played([0, 1, 2, 3]))) > 1

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from array import array
 from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
@@ -24,7 +25,7 @@ from mosaic_protocol.outbox import MAX_RECORD_BYTES
 from mosaic_protocol.steps.chunk import OpenedChunk, seal
 from mosaic_protocol.steps.open_chunk import STREAM, OpenChunk, path_of
 from mosaic_protocol.steps.recorded_episodes import read_episodes
-from mosaic_worker.recording import step_fields, step_recorder
+from mosaic_worker.recording import step_entries, step_fields
 from mosaic_worker.recording.step_recorder import StepRecorder
 from mosaic_worker.recording.whole_episodes import EpisodeBatch, WholeEpisode
 from mosaic_worker.tests.recording.step_journals import chunks_in, steps_in
@@ -129,11 +130,12 @@ def test_a_number_beyond_64_bits_among_others_is_kept(tmp_path: Path, recorder: 
     assert [int(step.action) for step in steps_in(tmp_path)] == numbers
 
 
-def test_plain_and_numpy_numbers_of_one_kind_share_a_chunk(tmp_path: Path, recorder: StepRecorder) -> None:
+def test_plain_and_numpy_numbers_of_one_kind_share_a_chunk(tmp_path: Path) -> None:
+    recorder = StepRecorder(tmp_path, seal_seconds=3600)
     lane = recorder.lane()
     for number in range(20):  # a person's key, then a policy's choice
         lane.append(np.zeros(4, np.float32), number if number % 2 else np.int64(number), 1.0)
-    recorder.flush()
+    recorder.close()
     assert [chunk.count for chunk in chunks_in(tmp_path)] == [20]
 
 
@@ -248,7 +250,7 @@ def test_whole_episodes_are_kept_as_a_whole_or_not_at_all(
         add_episode(batch, number, list(range(length)), [number % 4] * length, gained, gained, extras=extras)
         if number >= 3:  # some one by one, then many at once
             if number % 60 == 3:
-                assert lanes[0].next_episode == number - len(batch.episodes) + 1
+                assert lanes[0].next_episode == number - len(batch) + 1
                 lanes[0].append_episodes(batch)
         else:
             lanes[number % 2].append_episodes(batch)
@@ -258,13 +260,30 @@ def test_whole_episodes_are_kept_as_a_whole_or_not_at_all(
     add_episode(batch, 300, [0, 1], [0, 1], [0.5, 0.5], [0.5, 0.5], extras=huge)
     add_episode(batch, 301, [*range(2000)], [0] * 2000, [0.5] * 2000, [0.5] * 2000)
     lanes[0].append_episodes(batch)
-    assert not batch.episodes and not batch.actions
+    assert not len(batch) and not batch.actions
     recorder.close()
     ended = [episode for chunk in chunks_in(tmp_path) for episode in chunk.episodes]
     assert [episode.length for episode in ended] == [*lengths, 2, 2000]
     assert [episode.agent_id for episode in ended[:4]] == ["blue", "red", "blue", "blue"]
     steps = steps_in(tmp_path)
     assert len(steps) == sum(lengths) + 2002 and steps[sum(lengths)].info == huge
+
+
+def test_steps_that_stand_in_arrays_are_recorded_like_those_in_lists(tmp_path: Path) -> None:
+    found = []
+    for way in ("lists", "arrays"):
+        recorder = StepRecorder(tmp_path / way, seal_seconds=3600)
+        lane, batch = recorder.lane("blue", "agent"), EpisodeBatch()
+        for number in range(300):  # over the end of several chunks
+            add_episode(batch, number, [number, 7, 2], [0, 1, number % 4], [0.5, 0.0, 1.0], [0.25, number / 8, 1.0])
+        if way == "arrays":
+            batch.observations, batch.actions = array("q", batch.observations), array("q", batch.actions)
+            batch.rewards, batch.values = array("d", batch.rewards), array("d", batch.values)
+        lane.append_episodes(batch)
+        assert not len(batch) and not batch.actions
+        recorder.close()
+        found.append([msgspec.structs.replace(step, t=0.0, seq=0) for step in steps_in(tmp_path / way)])
+    assert found[0] == found[1] and len(found[0]) == 900
 
 
 def test_an_episode_of_numbers_that_no_column_holds_is_recorded_among_others(tmp_path: Path) -> None:
@@ -518,7 +537,7 @@ def test_steps_are_journalled_soon_although_the_chunk_is_not_full(tmp_path: Path
     recorder = StepRecorder(tmp_path, seal_seconds=0.05)
     recorder.lane().append(0, 0, 0.0)
     deadline = time.monotonic() + HANG
-    while recorder._journal.last_seq == 0 and time.monotonic() < deadline:
+    while recorder._filler._journal.last_seq == 0 and time.monotonic() < deadline:
         time.sleep(0.01)
     assert len(chunks_in(tmp_path)) == 1
     recorder.close()
@@ -665,4 +684,4 @@ def test_after_giving_up_on_a_full_disk_no_step_of_another_form_gets_in(tmp_path
 def test_the_constants_leave_a_record_room_to_travel() -> None:
     columns = step_fields.MOST_OBSERVATION_BYTES + step_fields.MOST_ACTION_BYTES
     for_its_header = 256 * 1024
-    assert (columns + step_recorder.MOST_HEAP_BYTES) * 4 / 3 + for_its_header < MAX_RECORD_BYTES
+    assert (columns + step_entries.MOST_HEAP_BYTES) * 4 / 3 + for_its_header < MAX_RECORD_BYTES

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from mosaic_worker.scripts.flags import Flag, FlagError, checked, command_line, read_flags
 
@@ -133,3 +134,77 @@ def test_every_flag_has_a_json_form_for_programs(flags: dict[str, Flag]) -> None
         "choices": ["a", "b"],
         "required": False,
     }
+
+
+# ---- pyrallis ----------------------------------------------------------------------------------------------------
+
+WRAPPED = """
+from dataclasses import dataclass
+from typing import Optional, Tuple
+import pyrallis
+raise SystemExit("executed!")
+
+@dataclass
+class Settings:
+    # what it is called
+    project: str = "mine"
+    steps: int = int(1e6)  # how long
+    # a rate,
+    # and more of it
+    rate: float = 3e-4
+    fast: bool = True
+    clip: Optional[float] = None
+    betas: Tuple[float, float] = (0.9, 0.999)
+    low: float = -np.inf
+
+    def __post_init__(self):
+        self.project += "!"
+
+@pyrallis.wrap()
+def train(config: Settings):
+    pass
+"""
+
+
+@pytest.fixture
+def wrapped(tmp_path: Path) -> dict[str, Flag]:
+    script = tmp_path / "wrapped.py"
+    script.write_text(WRAPPED)
+    return read_flags(script)
+
+
+def test_the_class_that_pyrallis_reads_is_found_by_the_function_it_wraps(wrapped: dict[str, Flag]) -> None:
+    told = {name: (flag.option, flag.default, flag.help) for name, flag in wrapped.items()}
+    assert told == {
+        "project": ("--project", "mine", "what it is called"),
+        "steps": ("--steps", 1_000_000, "how long"),
+        "rate": ("--rate", 3e-4, "a rate, and more of it"),
+        "fast": ("--fast", True, ""),
+        "clip": ("--clip", None, ""),
+        "betas": ("--betas", (0.9, 0.999), ""),
+        "low": ("--low", None, ""),
+        "config_path": ("--config_path", None, "A YAML file with flags; those of the command line win."),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "word"),
+    [
+        ("fast", False, "--fast=false"),
+        ("rate", -1e-05, "--rate=-1e-05"),
+        ("clip", None, "--clip=null"),
+        ("betas", [0.5, 0.9], "--betas=[0.5, 0.9]"),
+        ("betas", "[0.5, 0.9]", "--betas=[0.5, 0.9]"),
+        ("project", "hopper-medium-v2", "--project=hopper-medium-v2"),
+        ("project", "true", '--project="true"'),
+        ("project", "12", '--project="12"'),
+        ("project", "a: b", '--project="a: b"'),
+    ],
+)
+def test_values_are_words_that_yaml_reads_back(wrapped: dict[str, Flag], name: str, value: Any, word: str) -> None:
+    assert command_line({name: value}, wrapped) == [word]
+    again = yaml.safe_load(word.partition("=")[2])
+    if name == "betas":
+        assert again == [0.5, 0.9]
+    else:
+        assert (float(again) if isinstance(value, float) else again) == value

@@ -34,6 +34,7 @@ def run_message(run: RunRecord, orchestrator: TrainerOrchestrator) -> pb.Run:
         ended_at=run.ended_at,
         active_seconds=run.active.total(time.monotonic(), boot_id()),
         queue_position=orchestrator.queue.position(run.run_id) if run.is_queued else 0,
+        queue_key=run.queue_key if run.is_queued else "",
         last_step=run.last_step,
         total_steps=run.total_steps,
         pid=run.pid if run.state in LIVE_STATES else 0,

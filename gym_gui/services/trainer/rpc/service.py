@@ -20,6 +20,7 @@ from gym_gui.services.trainer.runs.arrivals import Arrivals
 from gym_gui.services.trainer.runs.deletion import RunDeletion
 from gym_gui.services.trainer.runs.imports import RunImports
 from gym_gui.services.trainer.runs.orchestrator import TrainerOrchestrator
+from gym_gui.services.trainer.runs.reordering import Place, Where
 from gym_gui.services.trainer.runs.run_parts import RunParts
 from gym_gui.services.trainer.runs.run_record import RunRecord
 from gym_gui.services.trainer.runs.run_search import NarrowedWatch, RunSearch, understood
@@ -173,6 +174,16 @@ class TrainerService(TrainerServiceServicer):
                 return self._message(await self._orchestrator.relabel(run.run_id, change))
             with self._deletion.held(run, "changed"):
                 return self._message(await self._orchestrator.relabel(run.run_id, change))
+
+    @guarded_unary
+    async def MoveRun(self, request: pb.MoveRunRequest, context: Context) -> pb.Run:
+        _require_short(request.client_request_id)
+        run, where = self._find(request.run_id), request.WhichOneof("place")
+        if where is None or getattr(request, where) is False:
+            raise RefusedError(f"no place was named for run {run.short}: first, last, before a run or after one")
+        anchor = self._find(getattr(request, where)) if where in (Where.BEFORE, Where.AFTER) else None
+        moved = await self._orchestrator.move(run.run_id, Place(Where(where), anchor), request.client_request_id)
+        return self._message(moved)
 
     @guarded_unary
     async def ListRuns(self, request: pb.ListRunsRequest, context: Context) -> pb.ListRunsResponse:

@@ -226,6 +226,7 @@ def _traveller(run: RunRecord) -> RunRecord:
         reservation=None,
         launch_token_hash="",
         session_token_hash="",
+        queue_key="",
         throttled="",
         journal_unread="",
         deleted_at=0.0,

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from gym_gui.services.trainer.errors import IllegalMoveError, WrongStateError
 from gym_gui.services.trainer.runs.relabelling import relabelled, story_of
+from gym_gui.services.trainer.runs.reordering import require_movable
 from gym_gui.services.trainer.runs.run_queue import Reservation
 from gym_gui.services.trainer.runs.run_record import ActiveClock, LastWord, RunRecord, Verdict
 from mosaic_protocol import events as ev
@@ -114,6 +115,17 @@ class Relabelled:
 
 
 @dataclass(frozen=True)
+class Moved:
+    """A person wants it to start earlier or later. ``request_id`` is stored with the move, so that the same request
+    moves it once."""
+
+    key: str
+    story: str
+    request_id: str = ""
+    digest: str = ""
+
+
+@dataclass(frozen=True)
 class TimedOut:
     """The wall-clock guard or the stall guard struck; the worker may still write a checkpoint."""
 
@@ -179,6 +191,7 @@ LifecycleEvent: TypeAlias = (
     | PauseRequested
     | ResumeRequested
     | Relabelled
+    | Moved
     | TimedOut
     | Unresponsive
     | KillDue
@@ -233,11 +246,16 @@ class Withdraw:
 
 
 @dataclass(frozen=True)
+class Reorder:
+    """Let the run stand in the queue where its key says."""
+
+
+@dataclass(frozen=True)
 class Release:
     """Give back what was reserved."""
 
 
-Instruction: TypeAlias = TellWorker | ArmKill | KillNow | ClearAway | Withdraw | Release
+Instruction: TypeAlias = TellWorker | ArmKill | KillNow | ClearAway | Withdraw | Reorder | Release
 
 
 @dataclass(frozen=True)
@@ -305,7 +323,9 @@ class _Draft:
         return Decision(self.run, tuple(self.transitions), tuple(self.instructions))
 
 
-_HEARD_AFTER_THE_END = CancelRequested | PauseRequested | ResumeRequested | Relabelled | JournalRead | RecordsImported
+_HEARD_AFTER_THE_END = (
+    CancelRequested | PauseRequested | ResumeRequested | Relabelled | Moved | JournalRead | RecordsImported
+)
 
 
 def decide(run: RunRecord, event: LifecycleEvent) -> Decision:
@@ -345,6 +365,8 @@ def _handle(draft: _Draft, event: LifecycleEvent) -> None:  # noqa: C901 - one f
             _resume_requested(draft)
         case Relabelled():
             _relabelled(draft, event)
+        case Moved():
+            _moved(draft, event)
         case TimedOut():
             _timed_out(draft, event)
         case Unresponsive():
@@ -445,6 +467,11 @@ def _said_started(draft: _Draft, event: WorkerSaid) -> None:
 def _said_paused(draft: _Draft, event: WorkerSaid) -> None:
     if draft.run.state is RunState.EXEC:
         draft.move(RunState.PAUSE)
+    if event.sentence and draft.run.desired is Desired.RUN:
+        # It paused for a reason of its own: it stays so until somebody resumes it.
+        draft.run = replace(draft.run, desired=Desired.PAUSE)
+        draft.note(event.sentence)
+        draft.instructions.append(TellWorker())
 
 
 def _said_resumed(draft: _Draft, event: WorkerSaid) -> None:
@@ -525,6 +552,14 @@ def _relabelled(draft: _Draft, event: Relabelled) -> None:
     if changed != draft.run:
         draft.run = changed
         draft.note(story_of(event.change))
+
+
+def _moved(draft: _Draft, event: Moved) -> None:
+    """Noted also where it stands there already: the request has to be known when it comes again."""
+    require_movable(draft.run)
+    draft.run = replace(draft.run, queue_key=event.key)
+    draft.note(event.story)
+    draft.instructions.append(Reorder())
 
 
 def _require_unharmed(run: RunRecord, what: str) -> None:

@@ -43,6 +43,8 @@ from gym_gui.services.trainer.runs import lifecycle as lc
 from gym_gui.services.trainer.runs.background import BackgroundWork
 from gym_gui.services.trainer.runs.clearing import RunClearing
 from gym_gui.services.trainer.runs.disk_watch import DiskWatch
+from gym_gui.services.trainer.runs.queue_keys import QueueKeys
+from gym_gui.services.trainer.runs.reordering import Place, new_key, require_movable, require_same_line
 from gym_gui.services.trainer.runs.run_queue import Demand, Reservation, RunQueue
 from gym_gui.services.trainer.runs.run_record import RunRecord
 from gym_gui.services.trainer.runs.tracked_run import TrackedRun
@@ -95,7 +97,10 @@ class TrainerOrchestrator:
         self.upkeep = StepUpkeep(hub.steps, self._kept_of_ended)
         self._work = BackgroundWork()
         self._clearing = RunClearing(hub, executor)
+        self.queue_keys = QueueKeys()
         self._pumping = asyncio.Lock()
+        """Held by those who take a run out of the queue and by those who move one in it: while it is decided where a
+        run stands, it does not start."""
         self._changed = asyncio.Event()
         self._configs: dict[str, RunConfig] = {}
         self._over: WeakValueDictionary[str, TrackedRun] = WeakValueDictionary()
@@ -121,7 +126,7 @@ class TrainerOrchestrator:
     async def _accept(self, record: RunRecord, request_id: str, name_is_default: bool) -> tuple[RunRecord, bool]:
         """Tracked, and locked, before it is stored: a client that names it the moment it can be found waits until it
         stands in the line."""
-        live = TrackedRun(record)
+        live = TrackedRun(replace(record, queue_key=self.queue_keys.next()))
         async with live.lock:
             self.tracked[live.run.run_id] = live
             try:
@@ -152,6 +157,24 @@ class TrainerOrchestrator:
         run = await self.apply(run_id, lc.Relabelled(change))
         await asyncio.to_thread(self._write_config_again, run)
         return run
+
+    async def move(self, run_id: str, place: Place, request_id: str) -> RunRecord:
+        """Let a queued run stand elsewhere in its line; the run as it is then. A known request changes nothing."""
+        return await self._work.to_the_end(self._move(run_id, place, request_id))
+
+    async def _move(self, run_id: str, place: Place, request_id: str) -> RunRecord:
+        async with self._pumping:
+            if self.registry.knows_request(request_id, run_id, place.digest):
+                return self.current(run_id)
+            run = self.current(run_id)
+            require_movable(run)
+            if place.anchor is not None:
+                anchor = self.current(place.anchor.run_id)
+                require_same_line(run, anchor, sessions_apart=self.queue.interactive_cpus > 0)
+                place = replace(place, anchor=anchor)
+            waiting = (live.run for live in self.tracked.values() if live.run.is_queued and live.run.run_id != run_id)
+            key = new_key(place, [one.queue_key for one in waiting], self.queue_keys.next)
+            return await self._apply(run_id, lc.Moved(key, place.story, request_id, place.digest))
 
     def _write_config_again(self, run: RunRecord) -> None:
         """Those who look at checkpoints without a daemon find the name of a run in its file, as it was at the launch.
@@ -287,7 +310,8 @@ class TrainerOrchestrator:
         stored; one that ends the run itself has to be stored."""
         stamped, moves = self._stamp(live, decision), (*live.owed, *decision.transitions)
         try:
-            live.run = await asyncio.wrap_future(self.registry.save(stamped, moves))
+            request = (event.request_id, event.digest) if isinstance(event, lc.Moved) else ("", "")
+            live.run = await asyncio.wrap_future(self.registry.save(stamped, moves, *request))
             live.owed = ()
         except WorldError as error:
             if stamped.is_over or not lc.must_act_unstored(event):
@@ -386,6 +410,9 @@ class TrainerOrchestrator:
                 self._begin_clearing(live)
             case lc.Withdraw():
                 self.queue.withdraw(live.run.run_id)
+            case lc.Reorder():
+                self.queue.move(live.run.run_id, live.run.queue_key)
+                self.spawn(self._pump())  # the new head may fit where the old one did not
             case lc.Release():
                 self._release(live)
 
@@ -404,7 +431,7 @@ class TrainerOrchestrator:
         run_id = live.run.run_id
         self.tracked[run_id] = live
         self._configs[run_id] = config
-        self.queue.enqueue(run_id, demand_of(config, interactive=live.run.interactive))
+        self.queue.enqueue(run_id, demand_of(config, interactive=live.run.interactive), live.run.queue_key)
         self.spawn(self._pump())
 
     async def _pump(self) -> None:

@@ -37,9 +37,11 @@ class Recovery:
         for run in unfinished:
             if run.state is not RunState.INIT:
                 await self._take_up(run)
-        for run in unfinished:
-            if run.state is RunState.INIT:
-                await self._queue_again(run)
+        queued = sorted((run for run in unfinished if run.is_queued), key=lambda run: run.queue_key)
+        for run in queued:  # in their order: the first may start before the last is in the line
+            self._orchestrator.queue_keys.seen(run.queue_key)
+        for run in queued:
+            await self._queue_again(run)
         for live in self._to_launch:
             await self._orchestrator.begin_launch(live, _held(live.run))
         for live in self._unsettled:

@@ -2,7 +2,7 @@
 
 Strict first in, first out: the head of the line waits until it fits, and nothing passes it. A large run
 therefore never starves behind a stream of small ones, at the price of capacity that stands idle while it
-waits.
+waits. The order is that of the runs' keys, which is the order in which they came until a person moves one.
 
 Interactive runs, before which a person sits, have CPUs and a line of their own: they wait for each other and
 never behind training. Memory and GPUs are the machine's, and counted together.
@@ -49,13 +49,31 @@ class _Line:
 
     def __init__(self) -> None:
         self.waiting: dict[str, Demand] = {}
+        self._keys: dict[str, str] = {}
         self._places: dict[str, int] = {}
         """Of each waiting run, counted from the day the daemon started; the head of the line has one more than left."""
         self._left = 0
 
-    def add(self, run_id: str, demand: Demand) -> None:
-        self.waiting[run_id] = demand
+    def add(self, run_id: str, demand: Demand, key: str) -> None:
+        last = next(reversed(self.waiting), None)
+        self.waiting[run_id], self._keys[run_id] = demand, key
         self._places[run_id] = self._left + len(self.waiting)
+        if last is not None and key < self._keys[last]:
+            self._arrange()
+
+    def move(self, run_id: str, key: str) -> bool:
+        if run_id not in self.waiting:
+            return False
+        self._keys[run_id] = key
+        self._arrange()
+        return True
+
+    def _arrange(self) -> None:
+        self.waiting = dict(sorted(self.waiting.items(), key=lambda one: self._keys[one[0]]))
+        self._number()
+
+    def _number(self) -> None:
+        self._places = {waiting: place for place, waiting in enumerate(self.waiting, start=self._left + 1)}
 
     @property
     def head(self) -> tuple[str, Demand] | None:
@@ -63,13 +81,14 @@ class _Line:
 
     def leave(self, run_id: str) -> None:
         """The head starts."""
-        del self.waiting[run_id], self._places[run_id]
+        del self.waiting[run_id], self._places[run_id], self._keys[run_id]
         self._left += 1
 
     def withdraw(self, run_id: str) -> bool:
         if self.waiting.pop(run_id, None) is None:
             return False
-        self._places = {waiting: place for place, waiting in enumerate(self.waiting, start=self._left + 1)}
+        del self._keys[run_id]
+        self._number()
         return True
 
     def position(self, run_id: str) -> int:
@@ -128,12 +147,12 @@ class RunQueue:
             return None
         return f"This run can never start here: it asks for {shortages}. Ask for less, or use a larger host."
 
-    def enqueue(self, run_id: str, demand: Demand) -> None:
-        """Put a run at the tail. Raises ValueError if it is already known or can never run here."""
+    def enqueue(self, run_id: str, demand: Demand, key: str) -> None:
+        """Put a run where its key says. Raises ValueError if it is already known or can never run here."""
         self._check_unknown(run_id)
         if reason := self.refusal(demand):
             raise ValueError(reason)  # at the head it would block every run behind it for ever
-        self._line_of(demand).add(run_id, demand)
+        self._line_of(demand).add(run_id, demand, key)
 
     def restore(self, run_id: str, demand: Demand, reservation: Reservation) -> None:
         """Take up a run that is live already; it keeps what it holds, even past capacity.
@@ -166,6 +185,10 @@ class RunQueue:
     def withdraw(self, run_id: str) -> bool:
         """Take a waiting run out of its line. False if it was not waiting, for example because it is live."""
         return self._sessions.withdraw(run_id) or self._training.withdraw(run_id)
+
+    def move(self, run_id: str, key: str) -> bool:
+        """Let a waiting run stand elsewhere in its line. False if it was not waiting."""
+        return self._sessions.move(run_id, key) or self._training.move(run_id, key)
 
     def release(self, run_id: str) -> None:
         """Give back what a live run holds; nothing happens if it is not live."""

@@ -67,6 +67,8 @@ class RunRecord:
     total_steps: int = 0
     interactive: bool = False
     """Whether a person sits before it, by what its worker's manifest said when it was submitted."""
+    queue_key: str = ""
+    """Where it stands among the runs that wait: see :mod:`gym_gui.services.trainer.runs.queue_keys`."""
     state: RunState = RunState.INIT
     outcome: Outcome | None = None
     reason: str = ""

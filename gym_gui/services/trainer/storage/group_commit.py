@@ -219,7 +219,10 @@ def translate(error: sqlite3.Error | OSError, path: Path) -> WorldError:
         return _full(path)
     if isinstance(error, sqlite3.DatabaseError) and ("malformed" in text or "not a database" in text):
         return RegistryCorruptError(f"{path} is damaged ({text})")
-    return WorldError(f"{path} cannot be used now ({text}): see that no other program uses it, and try again")
+    kind = (
+        f", {name}" if (name := getattr(error, "sqlite_errorname", "")) else ""
+    )  # one sentence stands for several kinds
+    return WorldError(f"{path} cannot be used now ({text}{kind}): see that no other program uses it, and try again")
 
 
 def _full(path: Path) -> StorageFullError:
@@ -269,6 +272,7 @@ def _checked(path: Path, reserve: DiskReserve) -> Iterator[None]:
     if not path.exists() or path.stat().st_size == 0:
         yield
         return
+    _roll_back_beginning(path)
     if _is_cut_off(path):
         raise RegistryCorruptError(f"{path} is damaged (its end is missing)")
     check = "PRAGMA quick_check(1)" if path.stat().st_size <= _MOST_BYTES_TO_READ else "SELECT 'ok' FROM sqlite_master"
@@ -278,6 +282,14 @@ def _checked(path: Path, reserve: DiskReserve) -> Iterator[None]:
         if verdict != "ok":
             raise RegistryCorruptError(f"{path} is damaged ({' '.join(str(verdict).split())})")
         yield
+
+
+def _roll_back_beginning(path: Path) -> None:
+    """Undo what a daemon left that was killed while it made the file. Until it has a write-ahead log, a file has a
+    rollback journal, and a connection that may only read refuses to touch either."""
+    if path.with_name(path.name + "-journal").exists():
+        with closing(connect(path)) as connection:
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
 
 
 def _make_index(connection: sqlite3.Connection, reserve: DiskReserve) -> None:

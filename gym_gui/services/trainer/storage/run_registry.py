@@ -26,6 +26,7 @@ from gym_gui.services.run_labels import Scalar, config_of, flat_settings, labels
 from gym_gui.services.run_request import LONGEST_STEM, fresh_name
 from gym_gui.services.trainer.errors import RefusedError, UnknownRunError
 from gym_gui.services.trainer.runs.lifecycle import Transition
+from gym_gui.services.trainer.runs.queue_keys import MIDDLE
 from gym_gui.services.trainer.runs.run_queue import Reservation
 from gym_gui.services.trainer.runs.run_record import RunRecord
 from gym_gui.services.trainer.storage import sweep_rows
@@ -90,7 +91,24 @@ def _run_index(connection: sqlite3.Connection) -> None:
         _write_index(connection, position, _decoded(document), new=True)
 
 
-MIGRATIONS: list[Migration] = [_first_schema, _count_quickly, _locators, _run_index, sweep_rows.create_tables]
+def _queue_keys(connection: sqlite3.Connection) -> None:
+    """Runs that wait stood in the order in which they were accepted; from now on a key says it. The others wait no
+    more, and stay as they are."""
+    connection.execute(
+        "UPDATE runs SET document = json_set(document, '$.queue_key', printf('%012x', ? + position))"
+        " WHERE state = 'INIT'",
+        (MIDDLE,),
+    )
+
+
+MIGRATIONS: list[Migration] = [
+    _first_schema,
+    _count_quickly,
+    _locators,
+    _run_index,
+    sweep_rows.create_tables,
+    _queue_keys,
+]
 
 
 @dataclass(frozen=True)
@@ -182,8 +200,7 @@ class RunRegistry:
             revision = _add_transition(connection, named, first)
             stored = replace(named, revision=revision)
             _write_run(connection, stored, new=True)
-            if request_id:
-                connection.execute("INSERT INTO requests VALUES (?, ?, ?)", (request_id, run.run_id, digest))
+            _note_request(connection, request_id, run.run_id, digest)
             return stored, False
 
         return self._writer.submit(operation)
@@ -206,8 +223,11 @@ class RunRegistry:
 
         return self._writer.submit(operation)
 
-    def save(self, run: RunRecord, transitions: Sequence[Transition]) -> Future[RunRecord]:
-        """Store a decision: the run as it is now and the transitions that led there, in one commit."""
+    def save(
+        self, run: RunRecord, transitions: Sequence[Transition], request_id: str = "", digest: str = ""
+    ) -> Future[RunRecord]:
+        """Store a decision: the run as it is now and the transitions that led there, in one commit; with the id of the
+        request that it answers, where that must not be answered twice."""
 
         def operation(connection: sqlite3.Connection) -> RunRecord:
             revision = run.revision
@@ -215,6 +235,7 @@ class RunRegistry:
                 revision = _add_transition(connection, run, transition)
             stored = replace(run, revision=revision)
             _write_run(connection, stored, new=False)
+            _note_request(connection, request_id, run.run_id, digest)
             return stored
 
         return self._writer.submit(operation, essential=True)
@@ -240,6 +261,14 @@ class RunRegistry:
         """The id of the run that was accepted for a request; "" when none was."""
         rows = self._reader.rows("SELECT run_id FROM requests WHERE client_request_id = ?", (request_id,))
         return str(rows[0][0]) if rows else ""
+
+    def knows_request(self, request_id: str, run_id: str, digest: str) -> bool:
+        """Whether a decision about this run was stored under the id of a request. Raises :class:`RefusedError` when the
+        id was used for something else."""
+        rows = self._reader.rows("SELECT run_id, digest FROM requests WHERE client_request_id = ?", (request_id,))
+        if rows and tuple(rows[0]) != (run_id, digest):
+            raise RefusedError(_USED_BEFORE.format(request_id[:60]))
+        return bool(rows)
 
     def find(self, reference: str) -> RunRecord:
         """The run a person means: an id, the beginning or end of one, or a name."""
@@ -287,7 +316,7 @@ class RunRegistry:
         return known
 
     def unfinished(self) -> list[RunRecord]:
-        """Every run that is not over, in the order of submission."""
+        """Every run that is not over, in the order of submission, which those that wait need not have any more."""
         over = tuple(TERMINAL_STATES)
         marks = ",".join("?" * len(over))
         sql = f"SELECT document FROM runs WHERE state NOT IN ({marks}) ORDER BY position"
@@ -320,6 +349,7 @@ _encode = msgspec.json.Encoder().encode
 
 _settings_decoder = msgspec.json.Decoder(dict[str, int | float | str])
 _SHOWN = "position, run_id, worker_type, state, last_step, total_steps, active_seconds, settings"
+_USED_BEFORE = "request id {!r} was used before for something else: use a new one"
 _HAS_LABELS = '"labels":{'
 """In every document but those from before the run index. A config inside a document has its quotes escaped."""
 
@@ -352,6 +382,15 @@ def _with_fresh_name(connection: sqlite3.Connection, run: RunRecord) -> RunRecor
         return run
     name = fresh_name(run.name[:LONGEST_STEM], is_taken)
     return replace(run, name=name, config_json=json.dumps({**json.loads(run.config_json), "run_name": name}))
+
+
+def _note_request(connection: sqlite3.Connection, request_id: str, run_id: str, digest: str) -> None:
+    if not request_id:
+        return
+    try:
+        connection.execute("INSERT INTO requests VALUES (?, ?, ?)", (request_id, run_id, digest))
+    except sqlite3.IntegrityError as error:
+        raise RefusedError(_USED_BEFORE.format(request_id[:60])) from error
 
 
 def _known_request(connection: sqlite3.Connection, request_id: str, digest: str) -> RunRecord | None:

@@ -17,7 +17,7 @@ from typing import TypeAlias
 from gym_gui.services.checkpoints.errors import CheckpointsError
 from gym_gui.services.sweeps.evaluation import StoppedError, evaluated
 from gym_gui.services.sweeps.model import SweepSpec
-from gym_gui.services.trainer.sweeps import decisions as dc
+from gym_gui.services.trainer.sweeps import events as ev
 from gym_gui.services.worker_tools import ToolError, ToolHandle, ToolRefusedError
 from mosaic_protocol.paths import MosaicPaths
 
@@ -49,7 +49,7 @@ class Evaluators:
         self._under_way[key] = _UnderWay(handle, future)
         future.add_done_callback(lambda _: loop.call_soon_threadsafe(ended))
 
-    def result(self, key: Key) -> dc.Evaluated | dc.EvaluationFailed | None:
+    def result(self, key: Key) -> ev.Evaluated | ev.EvaluationFailed | None:
         """What became of an evaluation; None while it goes on. May be asked again until it is :meth:`forget`-ten.
         Raises OSError where its result could not be kept."""
         found = self._under_way.get(key)
@@ -57,11 +57,11 @@ class Evaluators:
             return None
         _, number, index = key
         try:
-            return dc.Evaluated(number, index, found.future.result())
+            return ev.Evaluated(number, index, found.future.result())
         except (ToolRefusedError, CheckpointsError) as error:
-            return dc.EvaluationFailed(number, index, str(error), final=True)
+            return ev.EvaluationFailed(number, index, str(error), final=True)
         except (ToolError, StoppedError) as error:
-            return dc.EvaluationFailed(number, index, str(error) or "its evaluation was ended")
+            return ev.EvaluationFailed(number, index, str(error) or "its evaluation was ended")
 
     def forget(self, key: Key) -> None:
         self._under_way.pop(key, None)

@@ -49,6 +49,8 @@ from gym_gui.services.trainer.runs.background import BackgroundWork
 from gym_gui.services.trainer.runs.orchestrator import TrainerOrchestrator
 from gym_gui.services.trainer.runs.run_record import RunRecord
 from gym_gui.services.trainer.sweeps import decisions as dc
+from gym_gui.services.trainer.sweeps import events as ev
+from gym_gui.services.trainer.sweeps import instructions as todo
 from gym_gui.services.trainer.sweeps import readings
 from gym_gui.services.trainer.sweeps.evaluators import Evaluators
 from gym_gui.services.trainer.sweeps.study import ExhaustedError, SweepStudy, missing_for, opened_study
@@ -148,23 +150,23 @@ class SweepKeeper:
         return kept.sweep if kept is not None else found
 
     async def pause(self, reference: str) -> Sweep:
-        return await self._ask(reference, dc.PauseAsked())
+        return await self._ask(reference, ev.PauseAsked())
 
     async def stop(self, reference: str) -> Sweep:
-        return await self._ask(reference, dc.StopAsked())
+        return await self._ask(reference, ev.StopAsked())
 
     async def resume(self, reference: str, more: int, percent: int) -> Sweep:
         sweep = self.current(reference)
         added = more + -(-sweep.budget * percent // 100)
         if sweep.budget + added > MOST_TRIALS:
             raise RefusedError(f"a sweep has at most {MOST_TRIALS:,} trials")
-        return await self._ask(reference, dc.ResumeAsked(added))
+        return await self._ask(reference, ev.ResumeAsked(added))
 
-    async def _ask(self, reference: str, event: dc.Event) -> Sweep:
+    async def _ask(self, reference: str, event: ev.Event) -> Sweep:
         """To the end also when the client hangs up: what is stored and what is remembered must not differ."""
         return await self._work.to_the_end(self._asked(reference, event))
 
-    async def _asked(self, reference: str, event: dc.Event) -> Sweep:
+    async def _asked(self, reference: str, event: ev.Event) -> Sweep:
         found = self._rows.find(reference)
         kept = self._kept.get(found.sweep_id)
         if kept is None:  # it is over: only a decision that takes it up again changes it
@@ -223,7 +225,7 @@ class SweepKeeper:
         self._kept.pop(kept.sweep.sweep_id, None)
         log_event(logger, codes.LOG_SWEEP_ENDED, sweep_id=kept.sweep.sweep_id, state=kept.sweep.state)
 
-    async def _apply(self, kept: _Kept, event: dc.Event) -> None:
+    async def _apply(self, kept: _Kept, event: ev.Event) -> None:
         """Decide, commit; acting is for :meth:`_act`, which looks at what is stored."""
         decision = dc.decide(kept.sweep, event)
         sweep = decision.sweep
@@ -248,7 +250,7 @@ class SweepKeeper:
         try:
             run = self._orchestrator.current(seed.runs[-1])
         except UnknownRunError:
-            await self._apply(kept, dc.RunEnded(trial.number, index, Outcome.CANCELED, "it was deleted"))
+            await self._apply(kept, ev.RunEnded(trial.number, index, Outcome.CANCELED, "it was deleted"))
             return
         if index == 0 and trial.state is TrialState.RUNNING:
             await self._look_at_rungs(kept, trial, run)
@@ -281,7 +283,7 @@ class SweepKeeper:
             value = None
             if not spec.evaluate:
                 value = await self._read(readings.value_at, self._store, spec, lineage(kept.sweep, number), step)
-            await self._apply(kept, dc.RungReached(number, step, value))
+            await self._apply(kept, ev.RungReached(number, step, value))
 
     async def _has_passed(self, spec: SweepSpec, run: RunRecord, step: int) -> bool:
         """Whether all that a run logged up to a step is stored. Headline numbers are a small read, which the loop makes
@@ -293,14 +295,14 @@ class SweepKeeper:
             return False
         return await self._read(readings.logs_beyond, self._store, spec, run.run_id, step)
 
-    async def _end_of(self, kept: _Kept, number: int, index: int, run: RunRecord) -> dc.RunEnded:
+    async def _end_of(self, kept: _Kept, number: int, index: int, run: RunRecord) -> ev.RunEnded:
         outcome, spec = run.outcome or Outcome.LOST, kept.sweep.spec
         value = None
         if outcome is Outcome.COMPLETED and not spec.evaluate:
             value = await self._read(readings.value_at, self._store, spec, lineage(kept.sweep, number, index))
         begun = _begun_at(run)
         seconds = run.active.total(time.monotonic(), boot_id())
-        return dc.RunEnded(number, index, outcome, run.reason, value, max(0, run.last_step - begun), seconds)
+        return ev.RunEnded(number, index, outcome, run.reason, value, max(0, run.last_step - begun), seconds)
 
     async def _read(self, query: Callable[..., T], *arguments: Any) -> T:
         return await self._orchestrator.hub.read(query, *arguments)
@@ -312,47 +314,47 @@ class SweepKeeper:
         before = kept.sweep
         if before is kept.done:
             return False
-        for instruction in list(dc.outstanding(before)):
+        for instruction in list(todo.outstanding(before)):
             await self._follow(kept, instruction)
         kept.done = before
         return kept.sweep is not before
 
-    async def _follow(self, kept: _Kept, instruction: dc.Instruction) -> None:
+    async def _follow(self, kept: _Kept, instruction: todo.Instruction) -> None:
         match instruction:
-            case dc.Ask():
+            case todo.Ask():
                 await self._ask_study(kept)
-            case dc.Start(number, index):
+            case todo.Start(number, index):
                 await self._start(kept, number, index)
-            case dc.Find(number, index):
+            case todo.Find(number, index):
                 run_id = self._orchestrator.registry.accepted(_request_id(kept.sweep, number, index))
-                found = dc.Submitted(number, index, run_id) if run_id else dc.Withdrawn(number, index)
+                found = ev.Submitted(number, index, run_id) if run_id else ev.Withdrawn(number, index)
                 await self._apply(kept, found)
-            case dc.Cancel(run_id, reason):
+            case todo.Cancel(run_id, reason):
                 await self._cancel(run_id, reason)
-            case dc.Evaluate(number, index):
+            case todo.Evaluate(number, index):
                 self._evaluate(kept, number, index)
-            case dc.Halt(number, index):
+            case todo.Halt(number, index):
                 await self._evaluators.halt(kept.key(number, index))
-                await self._apply(kept, dc.EvaluationHalted(number, index))
-            case dc.Hold(number, index, held):
+                await self._apply(kept, ev.EvaluationHalted(number, index))
+            case todo.Hold(number, index, held):
                 await self._hold(kept, number, index, held=held)
-            case dc.Tell(number):
+            case todo.Tell(number):
                 study = await self._study(kept)
                 await self._search(study.tell, kept.sweep.trials[number])
-                await self._apply(kept, dc.Told(number))
+                await self._apply(kept, ev.Told(number))
 
     async def _ask_study(self, kept: _Kept) -> None:
         study = await self._study(kept)
         try:
             params = await self._search(study.ask, kept.sweep)
         except ExhaustedError as error:
-            await self._apply(kept, dc.NothingLeft(str(error)))
+            await self._apply(kept, ev.NothingLeft(str(error)))
         except (ValueError, TypeError, KeyError, ArithmeticError) as error:  # of Optuna: asked again it fails again
             log_bug(error)
             sentence = f"the sampler failed ({type(error).__name__}: {error}): the daemon's log tells more"
-            await self._apply(kept, dc.NothingLeft(sentence))
+            await self._apply(kept, ev.NothingLeft(sentence))
         else:
-            await self._apply(kept, dc.Asked(params))
+            await self._apply(kept, ev.Asked(params))
 
     async def _study(self, kept: _Kept) -> SweepStudy:
         if kept.study is None:
@@ -378,9 +380,9 @@ class SweepKeeper:
             run, _ = await self._orchestrator.submit(text, request, workers, name_is_default=True)
         except (RefusedError, RunConfigError) as error:
             sentence = "; ".join(str(error).splitlines())
-            await self._apply(kept, dc.SubmissionRefused(number, index, sentence))
+            await self._apply(kept, ev.SubmissionRefused(number, index, sentence))
         else:
-            await self._apply(kept, dc.Submitted(number, index, run.run_id))
+            await self._apply(kept, ev.Submitted(number, index, run.run_id))
 
     def _config(self, sweep: Sweep, number: int, index: int) -> dict[str, Any]:
         """Of the run that goes on from what its seed knows, or of the first. Reads files."""
@@ -430,7 +432,7 @@ class SweepKeeper:
             log_event(logger, codes.LOG_SWEEP_WAITS, sweep_id=kept.sweep.sweep_id, reason=str(error))
         except UnknownRunError:
             return
-        await self._apply(kept, dc.HoldChanged(number, index, held))
+        await self._apply(kept, ev.HoldChanged(number, index, held))
 
 
 def newest_continuation(runs: Sequence[str], message_of: Callable[[str], pb.Run]) -> dict[str, Any] | None:

@@ -39,6 +39,11 @@ def next_to_train(sweep: Sweep) -> Trial | None:
     return min(ready, key=lambda one: (len(one.turns), one.number), default=None)
 
 
+def is_at_rung(sweep: Sweep, trial: Trial) -> bool:
+    """Whether a trial is a member that came to a rung and waits there for the others."""
+    return sweep.spec.is_population and trial.waits_for_turn
+
+
 def wanted_again(trial: Trial) -> Trial:
     return replace(trial, seeds=(replace(trial.seeds[0], phase=SeedPhase.WANTED),))
 

@@ -78,6 +78,13 @@ MOVES: list[tuple[str, RunRecord, lc.LifecycleEvent, list[tuple[RunState, RunSta
         (),
     ),
     ("paused", live_record(state=S.EXEC), said(ev.RUN_PAUSED), [(S.EXEC, S.PAUSE)], ()),
+    (
+        "paused for a reason of its own",
+        live_record(state=S.EXEC),
+        said(ev.RUN_PAUSED, sentence="the budget is used up"),
+        [(S.EXEC, S.PAUSE)],
+        (lc.TellWorker(),),
+    ),
     ("paused again", live_record(state=S.PAUSE), said(ev.RUN_PAUSED), [], ()),
     ("resumed", live_record(state=S.PAUSE), said(ev.RUN_RESUMED), [(S.PAUSE, S.EXEC)], ()),
     (
@@ -108,6 +115,7 @@ MOVES: list[tuple[str, RunRecord, lc.LifecycleEvent, list[tuple[RunState, RunSta
     ("cancel while training", live_record(state=S.EXEC), lc.CancelRequested("no"), [], STOP_ORDERS),
     ("pause", live_record(state=S.EXEC), lc.PauseRequested(), [], (lc.TellWorker(),)),
     ("resume", live_record(state=S.PAUSE, desired=Desired.PAUSE), lc.ResumeRequested(), [], (lc.TellWorker(),)),
+    ("moved in the queue", run_record(), lc.Moved("800000000000", "first"), [], (lc.Reorder(),)),
     ("too long", live_record(state=S.EXEC), lc.TimedOut("limit"), [], STOP_ORDERS),
     ("silent", live_record(state=S.EXEC), lc.Unresponsive("silent"), [(S.EXEC, S.FAULT)], (lc.KillNow(),)),
     ("patience is over", live_record(state=S.EXEC), lc.KillDue(), [], (lc.KillNow(),)),

@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from gym_gui.services.trainer.runs.queue_keys import QueueKeys, in_front_of, whole
 from gym_gui.services.trainer.runs.run_queue import Demand, Reservation, RunQueue
 from mosaic_host.capacity import HostCapacity
 from mosaic_host.gpu import Gpu
@@ -18,6 +19,17 @@ def capacity(cpus: int = 4, memory_mb: int = 1000, gpus: int = 0) -> HostCapacit
     return HostCapacity(cpus, memory_mb, tuple(Gpu(index, "A", f"GPU-{index}", 1) for index in range(gpus)))
 
 
+class Queue(RunQueue):
+    """In which runs stand in the order in which they come, unless a test says otherwise."""
+
+    def __init__(self, capacity: HostCapacity, interactive_cpus: int = 0) -> None:
+        super().__init__(capacity, interactive_cpus)
+        self.keys = QueueKeys()
+
+    def enqueue(self, run_id: str, demand: Demand, key: str = "") -> None:
+        super().enqueue(run_id, demand, key or self.keys.next())
+
+
 def demand(
     cpus: int = 1, gpus: int = 0, memory_mb: int = 100, mandatory_gpus: int = 0, *, interactive: bool = False
 ) -> Demand:
@@ -25,7 +37,7 @@ def demand(
 
 
 def test_runs_start_in_the_order_in_which_they_came() -> None:
-    queue = RunQueue(capacity())
+    queue = Queue(capacity())
     for run_id in "abc":
         queue.enqueue(run_id, demand())
     assert [taken[0] for _ in "abc" if (taken := queue.take_next())] == ["a", "b", "c"]
@@ -33,7 +45,7 @@ def test_runs_start_in_the_order_in_which_they_came() -> None:
 
 
 def test_a_small_run_does_not_pass_a_large_one_that_waits() -> None:
-    queue = RunQueue(capacity(cpus=4))
+    queue = Queue(capacity(cpus=4))
     queue.enqueue("running", demand(cpus=3))
     queue.enqueue("large", demand(cpus=4))
     queue.enqueue("small", demand(cpus=1))
@@ -44,8 +56,47 @@ def test_a_small_run_does_not_pass_a_large_one_that_waits() -> None:
     assert queue.queued == ("small",)
 
 
+def test_the_order_is_that_of_the_keys_whatever_came_first() -> None:
+    queue = Queue(capacity())
+    for number in (3, 1, 2):
+        queue.enqueue(f"run-{number}", demand(), whole(number))
+    assert queue.queued == ("run-1", "run-2", "run-3")
+    assert [queue.position(run_id) for run_id in queue.queued] == [1, 2, 3]
+
+
+def test_a_run_that_is_moved_to_the_front_starts_next_and_the_one_that_did_not_fit_waits_behind_it() -> None:
+    queue = Queue(capacity(cpus=4))
+    queue.enqueue("running", demand(cpus=3))
+    assert queue.take_next() is not None
+    for run_id, cpus in (("large", 4), ("small", 1), ("other", 1)):
+        queue.enqueue(run_id, demand(cpus=cpus))
+    assert queue.take_next() is None
+    assert queue.move("small", in_front_of([whole(1)]))
+    assert [queue.position(run_id) for run_id in ("small", "large", "other")] == [1, 2, 3]
+    assert queue.take_next() == ("small", Reservation(1, 100, ()))
+    assert queue.take_next() is None  # strictly: nothing passes the large one
+
+
+def test_only_a_waiting_run_is_moved() -> None:
+    queue = Queue(capacity())
+    queue.enqueue("live", demand())
+    assert queue.take_next() is not None
+    assert not queue.move("live", whole(9))
+    assert not queue.move("never seen", whole(9))
+    assert queue.queued == ()
+
+
+def test_a_move_in_one_line_leaves_the_other_as_it_is() -> None:
+    queue = Queue(capacity(), interactive_cpus=2)
+    for number in range(3):
+        queue.enqueue(f"session-{number}", demand(interactive=True))
+        queue.enqueue(f"training-{number}", demand())
+    assert queue.move("training-2", in_front_of([whole(1)]))
+    assert queue.queued == ("session-0", "session-1", "session-2", "training-2", "training-0", "training-1")
+
+
 def test_memory_is_waited_for_as_cpus_are() -> None:
-    queue = RunQueue(capacity(memory_mb=1000))
+    queue = Queue(capacity(memory_mb=1000))
     queue.enqueue("a", demand(memory_mb=600))
     queue.enqueue("b", demand(memory_mb=600))
     assert queue.take_next() is not None
@@ -64,26 +115,26 @@ def test_memory_is_waited_for_as_cpus_are() -> None:
     ],
 )
 def test_a_refusal_names_what_was_asked_and_what_there_is(asked: Demand, parts: list[str]) -> None:
-    reason = RunQueue(capacity(gpus=1)).refusal(asked)
+    reason = Queue(capacity(gpus=1)).refusal(asked)
     assert reason is not None
     assert [part for part in parts if part not in reason] == []
 
 
 def test_a_host_without_gpus_says_that_there_are_none() -> None:
-    reason = RunQueue(capacity()).refusal(demand(gpus=1, mandatory_gpus=1))
+    reason = Queue(capacity()).refusal(demand(gpus=1, mandatory_gpus=1))
     assert reason is not None
     assert "1 GPU where there are none" in reason
 
 
 def test_a_gpu_that_is_wished_for_falls_back_to_the_cpu() -> None:
-    queue = RunQueue(capacity(gpus=0))
+    queue = Queue(capacity(gpus=0))
     assert queue.refusal(demand(gpus=2)) is None
     queue.enqueue("a", demand(gpus=2))
     assert queue.take_next() == ("a", Reservation(1, 100, ()))
 
 
 def test_a_run_gets_as_many_of_the_wished_gpus_as_the_host_has_and_waits_for_them() -> None:
-    queue = RunQueue(capacity(gpus=2))
+    queue = Queue(capacity(gpus=2))
     queue.enqueue("one", demand(gpus=1))
     queue.enqueue("four", demand(gpus=4, mandatory_gpus=1))
     assert queue.take_next() == ("one", Reservation(1, 100, (0,)))
@@ -93,20 +144,20 @@ def test_a_run_gets_as_many_of_the_wished_gpus_as_the_host_has_and_waits_for_the
 
 
 def test_mandatory_gpus_count_even_where_none_were_wished_for() -> None:
-    queue = RunQueue(capacity(gpus=2))
+    queue = Queue(capacity(gpus=2))
     queue.enqueue("a", demand(gpus=0, mandatory_gpus=1))
     assert queue.take_next() == ("a", Reservation(1, 100, (0,)))
 
 
 def test_what_can_never_run_is_not_queued_where_it_would_block_the_rest() -> None:
-    queue = RunQueue(capacity())
+    queue = Queue(capacity())
     with pytest.raises(ValueError, match="can never start"):
         queue.enqueue("a", demand(cpus=99))
     assert queue.queued == ()
 
 
 def test_a_run_cannot_be_queued_twice_nor_while_it_is_live() -> None:
-    queue = RunQueue(capacity())
+    queue = Queue(capacity())
     queue.enqueue("a", demand())
     with pytest.raises(ValueError, match="already queued, at position 1"):
         queue.enqueue("a", demand())
@@ -118,7 +169,7 @@ def test_a_run_cannot_be_queued_twice_nor_while_it_is_live() -> None:
 
 
 def test_a_restored_run_keeps_what_it_holds_even_past_capacity() -> None:
-    queue = RunQueue(capacity(cpus=2, gpus=1))
+    queue = Queue(capacity(cpus=2, gpus=1))
     queue.restore("big", demand(), Reservation(3, 5000, (0, 5)))
     assert queue.reserved == Reservation(3, 5000, (0, 5))
     queue.enqueue("next", demand(gpus=1))
@@ -128,7 +179,7 @@ def test_a_restored_run_keeps_what_it_holds_even_past_capacity() -> None:
 
 
 def test_a_gpu_of_a_restored_run_is_not_given_to_another() -> None:
-    queue = RunQueue(capacity(gpus=2))
+    queue = Queue(capacity(gpus=2))
     queue.restore("live", demand(), Reservation(1, 100, (0,)))
     queue.enqueue("next", demand(gpus=1))
     queue.enqueue("last", demand(gpus=1))
@@ -137,7 +188,7 @@ def test_a_gpu_of_a_restored_run_is_not_given_to_another() -> None:
 
 
 def test_a_withdrawn_run_frees_the_line_behind_it() -> None:
-    queue = RunQueue(capacity(cpus=4))
+    queue = Queue(capacity(cpus=4))
     queue.enqueue("live", demand(cpus=2))
     queue.take_next()
     queue.enqueue("head", demand(cpus=4))
@@ -149,7 +200,7 @@ def test_a_withdrawn_run_frees_the_line_behind_it() -> None:
 
 
 def test_position_counts_from_the_head_and_is_zero_for_the_rest() -> None:
-    queue = RunQueue(capacity())
+    queue = Queue(capacity())
     for run_id in "abc":
         queue.enqueue(run_id, demand())
     queue.take_next()
@@ -157,7 +208,7 @@ def test_position_counts_from_the_head_and_is_zero_for_the_rest() -> None:
 
 
 def test_releasing_twice_gives_back_once() -> None:
-    queue = RunQueue(capacity(gpus=1))
+    queue = Queue(capacity(gpus=1))
     for run_id in "ab":
         queue.enqueue(run_id, demand(gpus=1))
     queue.take_next()
@@ -168,7 +219,7 @@ def test_releasing_twice_gives_back_once() -> None:
 
 
 def test_a_released_run_may_be_queued_again() -> None:
-    queue = RunQueue(capacity())
+    queue = Queue(capacity())
     queue.enqueue("a", demand())
     queue.take_next()
     queue.release("a")
@@ -182,13 +233,13 @@ def test_a_negative_demand_is_refused_when_it_is_made() -> None:
 
 
 def test_the_view_of_live_runs_cannot_be_written_to() -> None:
-    queue = RunQueue(capacity())
+    queue = Queue(capacity())
     with pytest.raises(TypeError):
         queue.live["a"] = Reservation(1, 1, ())  # type: ignore[index]
 
 
 def test_an_interactive_run_does_not_wait_behind_training_nor_training_behind_it() -> None:
-    queue = RunQueue(capacity(cpus=2), interactive_cpus=1)
+    queue = Queue(capacity(cpus=2), interactive_cpus=1)
     for run_id in ("training", "waits"):
         queue.enqueue(run_id, demand(cpus=2))
     assert queue.take_next() == ("training", Reservation(2, 100, ()))
@@ -205,7 +256,7 @@ def test_an_interactive_run_does_not_wait_behind_training_nor_training_behind_it
 
 
 def test_memory_and_gpus_are_the_machines_for_sessions_too() -> None:
-    queue = RunQueue(capacity(memory_mb=1000, gpus=1), interactive_cpus=2)
+    queue = Queue(capacity(memory_mb=1000, gpus=1), interactive_cpus=2)
     queue.enqueue("training", demand(memory_mb=600, gpus=1))
     queue.take_next()
     queue.enqueue("hungry", demand(memory_mb=600, interactive=True))
@@ -218,13 +269,13 @@ def test_memory_and_gpus_are_the_machines_for_sessions_too() -> None:
 
 
 def test_a_session_that_asks_for_more_than_sessions_have_is_refused() -> None:
-    reason = RunQueue(capacity(cpus=8), interactive_cpus=2).refusal(demand(cpus=3, interactive=True))
+    reason = Queue(capacity(cpus=8), interactive_cpus=2).refusal(demand(cpus=3, interactive=True))
     assert reason is not None
     assert "3 CPUs where there are 2 for interactive runs" in reason
 
 
 def test_without_cpus_of_their_own_sessions_wait_in_line_with_all_others() -> None:
-    queue = RunQueue(capacity(cpus=1), interactive_cpus=0)
+    queue = Queue(capacity(cpus=1), interactive_cpus=0)
     queue.enqueue("training", demand())
     queue.enqueue("session", demand(interactive=True))
     queue.take_next()
@@ -234,7 +285,7 @@ def test_without_cpus_of_their_own_sessions_wait_in_line_with_all_others() -> No
 
 
 def test_a_restored_session_holds_what_sessions_have() -> None:
-    queue = RunQueue(capacity(cpus=1), interactive_cpus=1)
+    queue = Queue(capacity(cpus=1), interactive_cpus=1)
     queue.restore("session", demand(), Reservation(1, 100, (), interactive=True))
     queue.enqueue("next", demand(interactive=True))
     queue.enqueue("training", demand())
@@ -247,11 +298,12 @@ class QueueMachine(RuleBasedStateMachine):
 
     @initialize(cpus=st.integers(1, 6), memory=st.integers(1, 6), gpus=st.integers(0, 3), apart=st.integers(0, 3))
     def start(self, cpus: int, memory: int, gpus: int, apart: int) -> None:
-        self.queue = RunQueue(capacity(cpus, memory, gpus), apart)
+        self.queue = Queue(capacity(cpus, memory, gpus), apart)
         self.lines: dict[bool, deque[tuple[str, Demand]]] = {True: deque(), False: deque()}
         self.held: dict[str, Reservation] = {}
         self.restored: set[str] = set()
         self.made = 0
+        self.foremost = 0
 
     def new_id(self) -> str:
         self.made += 1
@@ -315,6 +367,19 @@ class QueueMachine(RuleBasedStateMachine):
         run_id = data.draw(st.sampled_from(sorted(self.held)))
         self.queue.release(run_id)
         del self.held[run_id]
+
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data(), to_the_front=st.booleans())
+    def move(self, data: st.DataObject, to_the_front: bool) -> None:
+        entry = data.draw(st.sampled_from(self.waiting))
+        line = self.lines[self.is_apart(entry[1])]
+        line.remove(entry)
+        if to_the_front:
+            self.foremost -= 1
+            line.appendleft(entry)
+        else:
+            line.append(entry)
+        assert self.queue.move(entry[0], whole(self.foremost) if to_the_front else self.queue.keys.next())
 
     @precondition(lambda self: self.waiting)
     @rule(data=st.data())

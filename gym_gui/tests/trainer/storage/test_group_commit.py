@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -195,6 +198,34 @@ def test_an_operation_that_meets_damage_says_so(writer: GroupCommitter, path: Pa
     with pytest.raises(RegistryCorruptError, match="damaged"):
         writer.submit(operation).result(PATIENCE)
     assert writer.submit(adding("next")).result(PATIENCE) == "next"
+
+
+_KILLED_WHILE_IT_IS_MADE = """
+import os, signal, sqlite3, sys
+made = sqlite3.connect(sys.argv[1], isolation_level=None)
+made.execute("PRAGMA auto_vacuum=INCREMENTAL")
+made.execute("CREATE TABLE before (word TEXT)")
+made.execute("PRAGMA cache_size=1")  # so that pages of the transaction, and its journal before them, are on the disk
+made.execute("BEGIN")
+made.execute("CREATE TABLE unfinished (space BLOB)")
+made.executemany("INSERT INTO unfinished VALUES (zeroblob(5000))", [()] * 50)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_file_whose_maker_was_killed_in_its_first_transaction_is_opened(path: Path) -> None:
+    """It has a rollback journal and no write-ahead log yet."""
+    path.parent.mkdir(parents=True)
+    died = subprocess.run([sys.executable, "-c", _KILLED_WHILE_IT_IS_MADE, str(path)], check=False)
+    journal = path.with_name(path.name + "-journal")
+    assert died.returncode == -signal.SIGKILL and journal.stat().st_size and path.stat().st_size
+    with closing(committer(path)) as opened:
+        assert opened.submit(adding("first")).result(PATIENCE) == "first"
+    assert words(path) == ["first"]
+    with closing(connect(path, read_only=True)) as reader:
+        tables = {str(row[0]) for row in reader.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    assert "before" in tables and "unfinished" not in tables, "what was not committed is undone, and nothing else"
+    assert not journal.exists()
 
 
 def test_a_place_that_cannot_hold_a_database_is_named(tmp_path: Path) -> None:

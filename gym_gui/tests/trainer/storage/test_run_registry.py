@@ -19,6 +19,7 @@ from gym_gui.services.run_filter import parse
 from gym_gui.services.run_labels import RunLabels
 from gym_gui.services.trainer.errors import RefusedError, StorageFullError, UnknownRunError, WorldError
 from gym_gui.services.trainer.runs.lifecycle import Transition
+from gym_gui.services.trainer.runs.queue_keys import QueueKeys, whole
 from gym_gui.services.trainer.runs.run_record import RunRecord
 from gym_gui.services.trainer.storage.run_query import Query
 from gym_gui.services.trainer.storage.run_registry import MIGRATIONS, RunRegistry
@@ -350,7 +351,8 @@ def test_runs_of_earlier_versions_get_their_labels_from_their_configs(path: Path
     with closing(RunRegistry(path)) as registry:
         for number, run in enumerate(old):
             labels = RunLabels(("old", f"t{number}"), number, "", "", "d4rl", "P")
-            assert registry.get(run.run_id) == replace(run, labels=labels)
+            key = whole(number + 1) if run.is_queued else ""
+            assert registry.get(run.run_id) == replace(run, labels=labels, queue_key=key)
         found = registry.page(Query(filter=parse("tag=t1 seed<2 dataset=d4rl parent=P")), 10, "")
         assert [run.name for run in found.runs] == ["old-1"]
         assert registry.page(Query(), 10, "").total == 2
@@ -458,6 +460,37 @@ def test_runs_of_an_older_registry_are_found_by_the_process_they_named(path: Pat
         assert (registry.get(waiting.run_id).locator, registry.get(waiting.run_id).pid) == ("", 0)
         assert replace(found, locator=live.locator) == live
         assert registry.get(over.run_id) == replace(over, locator="", pid=0)
+
+
+def test_runs_that_waited_in_an_older_registry_keep_the_order_in_which_they_were_accepted(path: Path) -> None:
+    waiting = [run_record(name=f"waiting-{number}", created_at=100.0 - number) for number in range(12)]
+    started, over = live_record(state=RunState.EXEC), run_record(state=RunState.TERM, outcome=Outcome.FAILED)
+    old_registry(path, [*waiting[:5], started, over, *waiting[5:]])
+    with closing(RunRegistry(path)) as registry:
+        found = sorted((run for run in registry.unfinished() if run.is_queued), key=lambda run: run.queue_key)
+        assert [run.name for run in found] == [run.name for run in waiting]
+        assert len({run.queue_key for run in found}) == len(found)
+        assert [registry.get(run.run_id).queue_key for run in (started, over)] == ["", ""]
+        keys = QueueKeys()
+        keys.seen(found[-1].queue_key)
+        assert keys.next() > found[-1].queue_key, "a run that is submitted now comes behind them"
+
+
+def test_a_request_that_moved_a_run_is_stored_with_the_move(registry: RunRegistry) -> None:
+    run, other = insert(registry), insert(registry)
+    assert not registry.knows_request("request", run.run_id, "digest")
+    moved = replace(run, queue_key=whole(7))
+    registry.save(moved, [note(run, "Moved")], "request", "digest").result(PATIENCE)
+    assert registry.get(run.run_id).queue_key == whole(7)
+    assert registry.knows_request("request", run.run_id, "digest")
+    for run_id, digest in ((other.run_id, "digest"), (run.run_id, "another")):
+        with pytest.raises(RefusedError, match="'request' was used before"):
+            registry.knows_request("request", run_id, digest)
+    with pytest.raises(RefusedError, match="'request' was used before"):
+        registry.save(replace(other, queue_key=whole(8)), [note(other, "Moved")], "request", "digest").result(PATIENCE)
+    assert registry.get(other.run_id) == other, "nothing of it is stored"
+    registry.remove(run.run_id).result(PATIENCE)
+    assert not registry.knows_request("request", run.run_id, "digest")
 
 
 def test_opening_twice_migrates_once(path: Path) -> None:

@@ -27,6 +27,8 @@ from gym_gui.services.sweeps.model import (
 from gym_gui.services.sweeps.space import Dimension
 from gym_gui.services.trainer.errors import WrongStateError
 from gym_gui.services.trainer.sweeps import decisions as dc
+from gym_gui.services.trainer.sweeps import events as ev
+from gym_gui.services.trainer.sweeps import instructions as todo
 from mosaic_protocol.states import Outcome
 
 SPACE = {"lr": Dimension("float", 0.1, 1.0)}
@@ -48,7 +50,7 @@ class Story:
         """Runs that the world has accepted, by the request they were accepted for."""
         self.telling: list[tuple[int, TrialState]] = []
 
-    def after(self, event: dc.Event) -> Story:
+    def after(self, event: ev.Event) -> Story:
         self.sweep = dc.decide(self.sweep, event).sweep
         return self
 
@@ -58,41 +60,41 @@ class Story:
             self._obey(instruction)
         return self
 
-    def _obeyable(self) -> Iterator[dc.Instruction]:
-        return (one for one in dc.outstanding(self.sweep) if not isinstance(one, dc.Cancel | dc.Evaluate))
+    def _obeyable(self) -> Iterator[todo.Instruction]:
+        return (one for one in todo.outstanding(self.sweep) if not isinstance(one, todo.Cancel | todo.Evaluate))
 
-    def _obey(self, one: dc.Instruction) -> None:
+    def _obey(self, one: todo.Instruction) -> None:
         match one:
-            case dc.Ask(number):
-                self.after(dc.Asked({"lr": number / 10}))
-            case dc.Start(number, index):
+            case todo.Ask(number):
+                self.after(ev.Asked({"lr": number / 10}))
+            case todo.Start(number, index):
                 seed = self.trial(number).seeds[index]
                 request = f"{number}-{index}-{len(seed.runs)}"
                 assert request not in self.submitted, f"{request} was submitted twice"
                 self.submitted[request] = number
-                self.after(dc.Submitted(number, index, request))
-            case dc.Find(number, index):
-                self.after(dc.Withdrawn(number, index))
-            case dc.Halt(number, index):
-                self.after(dc.EvaluationHalted(number, index))
-            case dc.Hold(number, index, held):
-                self.after(dc.HoldChanged(number, index, held))
-            case dc.Tell(number):
+                self.after(ev.Submitted(number, index, request))
+            case todo.Find(number, index):
+                self.after(ev.Withdrawn(number, index))
+            case todo.Halt(number, index):
+                self.after(ev.EvaluationHalted(number, index))
+            case todo.Hold(number, index, held):
+                self.after(ev.HoldChanged(number, index, held))
+            case todo.Tell(number):
                 self.telling.append((number, self.trial(number).state))
-                self.after(dc.Told(number))
+                self.after(ev.Told(number))
 
     def trial(self, number: int) -> Trial:
         return self.sweep.trials[number]
 
     def ends(self, number: int, value: float | None = 1.0, outcome: Outcome = DONE, index: int = 0) -> Story:
-        return self.after(dc.RunEnded(number, index, outcome, "so it goes", value, steps=100)).obeyed()
+        return self.after(ev.RunEnded(number, index, outcome, "so it goes", value, steps=100)).obeyed()
 
     def reaches(self, number: int, step: int, value: float | None) -> Story:
-        return self.after(dc.RungReached(number, step, value)).obeyed()
+        return self.after(ev.RungReached(number, step, value)).obeyed()
 
     def evaluates(self, number: int, value: float | None, index: int = 0) -> Story:
-        assert dc.Evaluate(number, index) in dc.outstanding(self.sweep)
-        return self.after(dc.Evaluated(number, index, value)).obeyed()
+        assert todo.Evaluate(number, index) in todo.outstanding(self.sweep)
+        return self.after(ev.Evaluated(number, index, value)).obeyed()
 
     @property
     def states(self) -> list[str]:
@@ -100,7 +102,7 @@ class Story:
 
     @property
     def cancels(self) -> list[str]:
-        return [one.run_id for one in dc.outstanding(self.sweep) if isinstance(one, dc.Cancel)]
+        return [one.run_id for one in todo.outstanding(self.sweep) if isinstance(one, todo.Cancel)]
 
 
 def array_of(sweep: Sweep) -> bytes:
@@ -229,45 +231,45 @@ def test_a_sweep_ends_early_when_nothing_gets_better() -> None:
 def test_more_budget_goes_on_with_all_that_is_known() -> None:
     story = begun(trials=2, parallel=1, patience=2).ends(0).ends(1)
     with pytest.raises(WrongStateError, match=r"--budget \+50%"):
-        story.after(dc.ResumeAsked())
-    story.after(dc.ResumeAsked(more=1)).obeyed()
+        story.after(ev.ResumeAsked())
+    story.after(ev.ResumeAsked(more=1)).obeyed()
     assert (story.sweep.state, story.states) == (SweepState.RUNNING, ["complete", "complete", "running"])
     assert story.ends(2).sweep.state is SweepState.COMPLETED
 
 
 def test_a_paused_sweep_holds_its_runs_and_begins_nothing() -> None:
-    story = begun(trials=4).after(dc.PauseAsked())
-    assert list(dc.outstanding(story.sweep)) == [dc.Hold(0, 0, held=True), dc.Hold(1, 0, held=True)]
+    story = begun(trials=4).after(ev.PauseAsked())
+    assert list(todo.outstanding(story.sweep)) == [todo.Hold(0, 0, held=True), todo.Hold(1, 0, held=True)]
     story.obeyed().ends(0)
     assert story.states == ["complete", "running"], "one that could not pause went to its end"
-    story.after(dc.ResumeAsked())
-    assert dc.Hold(1, 0, held=False) in dc.outstanding(story.sweep)
+    story.after(ev.ResumeAsked())
+    assert todo.Hold(1, 0, held=False) in todo.outstanding(story.sweep)
     assert len(story.obeyed().sweep.trials) == 3
 
 
 def test_a_stopped_sweep_ends_its_runs_and_goes_on_with_them_when_it_is_resumed() -> None:
-    story = begun(trials=4).after(dc.StopAsked())
+    story = begun(trials=4).after(ev.StopAsked())
     assert (story.sweep.state, story.cancels) == (SweepState.STOPPING, ["0-0-0", "1-0-0"])
     with pytest.raises(WrongStateError, match="is being stopped"):
-        story.after(dc.ResumeAsked())
+        story.after(ev.ResumeAsked())
     story.ends(0, outcome=STOPPED).ends(1, 7.0)
     assert (story.sweep.state, story.states) == (SweepState.STOPPED, ["stopped", "complete"])
-    story.after(dc.ResumeAsked()).obeyed()
+    story.after(ev.ResumeAsked()).obeyed()
     assert story.states == ["running", "complete", "running"]
     assert story.trial(0).seeds[0].runs == ("0-0-0", "0-0-1")
 
 
 def test_a_run_that_a_dead_daemon_had_submitted_is_stopped_too() -> None:
     """It died between submitting and saying so; then somebody stops the sweep."""
-    story = Story(sweep_of(trials=1)).after(dc.Asked({"lr": 0.1})).after(dc.StopAsked())
-    assert list(dc.outstanding(story.sweep)) == [dc.Find(0, 0)]
-    story.after(dc.Submitted(0, 0, "R"))
+    story = Story(sweep_of(trials=1)).after(ev.Asked({"lr": 0.1})).after(ev.StopAsked())
+    assert list(todo.outstanding(story.sweep)) == [todo.Find(0, 0)]
+    story.after(ev.Submitted(0, 0, "R"))
     assert story.cancels == ["R"]
     assert story.ends(0, outcome=STOPPED).sweep.state is SweepState.STOPPED
 
 
 def test_settings_that_make_no_run_fail_their_trial_alone() -> None:
-    story = Story(sweep_of(trials=2)).after(dc.Asked({"lr": 0.1})).after(dc.SubmissionRefused(0, 0, "lr is odd"))
+    story = Story(sweep_of(trials=2)).after(ev.Asked({"lr": 0.1})).after(ev.SubmissionRefused(0, 0, "lr is odd"))
     assert (story.trial(0).state, story.trial(0).reason) == (TrialState.FAILED, "lr is odd")
     assert story.sweep.state is SweepState.RUNNING
 
@@ -275,15 +277,15 @@ def test_settings_that_make_no_run_fail_their_trial_alone() -> None:
 def test_a_grid_that_is_used_up_ends_the_sweep() -> None:
     story = begun(trials=9, parallel=1)
     story.sweep = replace(story.sweep, trials=story.sweep.trials[:1])
-    story.after(dc.NothingLeft("all 1 points of the grid were tried")).ends(0)
+    story.after(ev.NothingLeft("all 1 points of the grid were tried")).ends(0)
     assert (story.sweep.state, len(story.sweep.trials)) == (SweepState.COMPLETED, 1)
 
 
 def test_a_sweep_is_not_over_before_its_study_has_heard_of_every_end() -> None:
     """A daemon that is killed in between would leave it untold for good: nobody takes up a sweep that is over."""
-    story = begun(trials=1).after(dc.RunEnded(0, 0, DONE, value=1.0))
-    assert (story.sweep.state, list(dc.outstanding(story.sweep))) == (SweepState.RUNNING, [dc.Tell(0)])
-    assert story.after(dc.Told(0)).sweep.state is SweepState.COMPLETED
+    story = begun(trials=1).after(ev.RunEnded(0, 0, DONE, value=1.0))
+    assert (story.sweep.state, list(todo.outstanding(story.sweep))) == (SweepState.RUNNING, [todo.Tell(0)])
+    assert story.after(ev.Told(0)).sweep.state is SweepState.COMPLETED
 
 
 def test_rows_hold_everything_that_is_decided_from() -> None:
@@ -297,7 +299,7 @@ def test_rows_hold_everything_that_is_decided_from() -> None:
 
 def test_a_seed_is_worth_what_its_evaluation_gave_and_holds_its_slot_until_then() -> None:
     story = begun(trials=2, parallel=1, evaluate=20, seeds=(1, 2), objective="mean").ends(0, 999.0)
-    assert (list(dc.outstanding(story.sweep)), len(story.sweep.trials)) == ([dc.Evaluate(0, 0)], 1)
+    assert (list(todo.outstanding(story.sweep)), len(story.sweep.trials)) == ([todo.Evaluate(0, 0)], 1)
     story.evaluates(0, 10.0)
     assert [seed.seed for seed in story.trial(0).seeds] == [1, 2], "another seed is added to a survivor"
     story.ends(0, 999.0, index=1).evaluates(0, 20.0, index=1)
@@ -306,29 +308,29 @@ def test_a_seed_is_worth_what_its_evaluation_gave_and_holds_its_slot_until_then(
 
 def test_an_evaluation_that_fails_is_made_again_and_then_its_trial_fails() -> None:
     story = begun(trials=2, evaluate=5, retries=1).ends(0).ends(1)
-    story.after(dc.EvaluationFailed(0, 0, "it crashed"))
-    assert dc.Evaluate(0, 0) in dc.outstanding(story.sweep)
-    story.after(dc.EvaluationFailed(0, 0, "it crashed again")).obeyed()
+    story.after(ev.EvaluationFailed(0, 0, "it crashed"))
+    assert todo.Evaluate(0, 0) in todo.outstanding(story.sweep)
+    story.after(ev.EvaluationFailed(0, 0, "it crashed again")).obeyed()
     assert (story.trial(0).state, story.trial(0).reason) == (TrialState.FAILED, "it crashed again")
-    story.after(dc.EvaluationFailed(1, 0, "there is no checkpoint", final=True)).obeyed()
+    story.after(ev.EvaluationFailed(1, 0, "there is no checkpoint", final=True)).obeyed()
     assert story.trial(1).reason == "there is no checkpoint"
     assert "gave no number" in begun(trials=1, evaluate=5).ends(0).evaluates(0, None).trial(0).reason
 
 
 def test_a_stopped_sweep_waits_for_its_evaluations_to_be_ended_and_makes_them_when_it_goes_on() -> None:
-    story = begun(trials=1, evaluate=5).ends(0).after(dc.StopAsked())
-    assert (story.sweep.state, list(dc.outstanding(story.sweep))) == (SweepState.STOPPING, [dc.Halt(0, 0)])
+    story = begun(trials=1, evaluate=5).ends(0).after(ev.StopAsked())
+    assert (story.sweep.state, list(todo.outstanding(story.sweep))) == (SweepState.STOPPING, [todo.Halt(0, 0)])
     assert story.obeyed().sweep.state is SweepState.STOPPED
-    story.after(dc.Evaluated(0, 0, 3.0))
+    story.after(ev.Evaluated(0, 0, 3.0))
     assert story.trial(0).seeds[0].value is None, "a word that comes too late changes nothing"
-    story.after(dc.ResumeAsked()).obeyed().evaluates(0, 7.0)
+    story.after(ev.ResumeAsked()).obeyed().evaluates(0, 7.0)
     assert (story.sweep.state, story.trial(0).value, len(story.submitted)) == (SweepState.COMPLETED, 7.0, 1)
 
 
 def test_a_paused_sweep_begins_no_evaluation() -> None:
-    story = begun(trials=1, evaluate=5).after(dc.PauseAsked()).obeyed().ends(0)
-    assert list(dc.outstanding(story.sweep)) == []
-    assert story.after(dc.ResumeAsked()).evaluates(0, 1.0).sweep.state is SweepState.COMPLETED
+    story = begun(trials=1, evaluate=5).after(ev.PauseAsked()).obeyed().ends(0)
+    assert list(todo.outstanding(story.sweep)) == []
+    assert story.after(ev.ResumeAsked()).evaluates(0, 1.0).sweep.state is SweepState.COMPLETED
 
 
 # ---- any story ---------------------------------------------------------------------------------------------------
@@ -363,7 +365,7 @@ def test_in_any_story_nothing_is_lost_or_doubled_and_the_sweep_comes_to_an_end(
         _check(story)
     for _ in range(500):  # the world is kind from here on
         if story.sweep.state is SweepState.PAUSED:
-            story.after(dc.ResumeAsked()).obeyed()
+            story.after(ev.ResumeAsked()).obeyed()
         if story.sweep.is_over:
             break
         if waiting := _evaluations(story):
@@ -375,11 +377,11 @@ def test_in_any_story_nothing_is_lost_or_doubled_and_the_sweep_comes_to_an_end(
         _check(story)
     assert story.sweep.is_over
     assert not _running(story)
-    assert not list(dc.outstanding(story.sweep)), "nothing is left to do for a sweep that is over"
+    assert not list(todo.outstanding(story.sweep)), "nothing is left to do for a sweep that is over"
 
 
-def _evaluations(story: Story) -> list[dc.Evaluate]:
-    return [one for one in dc.outstanding(story.sweep) if isinstance(one, dc.Evaluate)]
+def _evaluations(story: Story) -> list[todo.Evaluate]:
+    return [one for one in todo.outstanding(story.sweep) if isinstance(one, todo.Evaluate)]
 
 
 def _running(story: Story) -> list[tuple[int, int]]:
@@ -392,11 +394,11 @@ def _running(story: Story) -> list[tuple[int, int]]:
 
 
 def _happens(story: Story, what: str, pick: int, value: float) -> None:
-    asked: dict[str, dc.Event] = {
-        "pause": dc.PauseAsked(),
-        "resume": dc.ResumeAsked(),
-        "stop": dc.StopAsked(),
-        "more": dc.ResumeAsked(1),
+    asked: dict[str, ev.Event] = {
+        "pause": ev.PauseAsked(),
+        "resume": ev.ResumeAsked(),
+        "stop": ev.StopAsked(),
+        "more": ev.ResumeAsked(1),
     }
     if what in asked:
         try:
@@ -414,7 +416,7 @@ def _happens(story: Story, what: str, pick: int, value: float) -> None:
         if what == "done":
             story.evaluates(one.number, value, one.index)
         elif what == "broken":
-            story.after(dc.EvaluationFailed(one.number, one.index, "so it goes")).obeyed()
+            story.after(ev.EvaluationFailed(one.number, one.index, "so it goes")).obeyed()
     running = _running(story)
     if not running:
         return

@@ -20,7 +20,7 @@ from gym_gui.services.sweeps.model import (
     lineage,
 )
 from gym_gui.services.sweeps.space import Dimension
-from gym_gui.services.trainer.sweeps import decisions as dc
+from gym_gui.services.trainer.sweeps import events as ev
 from gym_gui.services.trainer.sweeps.population import explored
 from gym_gui.tests.trainer.sweeps.test_decisions import BROKEN, STOPPED, Story, array_of, begun, sweep_of
 
@@ -124,10 +124,10 @@ def test_members_are_judged_by_evaluations_of_the_checkpoints_they_stopped_with(
 
 
 def test_a_stop_between_rung_and_evaluation_loses_neither() -> None:
-    story = population(trials=2, evaluate=10).reaches(0, 100, 1.0).after(dc.StopAsked())
+    story = population(trials=2, evaluate=10).reaches(0, 100, 1.0).after(ev.StopAsked())
     story.ends(0, outcome=STOPPED).ends(1, outcome=STOPPED)
     assert (story.sweep.state, story.trial(0).seeds[0].phase) == (SweepState.STOPPED, SeedPhase.UNMEASURED)
-    story.after(dc.ResumeAsked()).obeyed().evaluates(0, 3.0)
+    story.after(ev.ResumeAsked()).obeyed().evaluates(0, 3.0)
     at_rung(story, 1, 100, None).evaluates(1, 8.0)
     assert story.trial(0).turns[0].source == 1
 
@@ -135,16 +135,16 @@ def test_a_stop_between_rung_and_evaluation_loses_neither() -> None:
 def test_a_stopped_population_goes_on_with_as_many_at_once_as_there_are_slots() -> None:
     story = population(parallel=2, trials=4)
     at_rung(at_rung(story, 0, 100, 5.0), 1, 100, 1.0)
-    story.after(dc.StopAsked()).ends(2, outcome=STOPPED).ends(3, outcome=STOPPED)
+    story.after(ev.StopAsked()).ends(2, outcome=STOPPED).ends(3, outcome=STOPPED)
     assert story.sweep.state is SweepState.STOPPED
-    story.after(dc.ResumeAsked()).obeyed()
+    story.after(ev.ResumeAsked()).obeyed()
     assert [trial.seeds[0].phase for trial in story.sweep.trials] == [SeedPhase.IDLE] * 2 + [SeedPhase.RUNNING] * 2
 
 
 def test_more_budget_adds_members_that_are_judged_among_themselves_and_throws_nothing_away() -> None:
     story = first_generation(population(trials=2, rungs=(100,)), 5.0, 1.0).ends(0, 6.0).ends(1, 7.0)
     before = story.sweep.trials
-    story.after(dc.ResumeAsked(more=2)).obeyed()
+    story.after(ev.ResumeAsked(more=2)).obeyed()
     at_rung(at_rung(story, 2, 100, 1.0), 3, 100, 2.0)
     assert [turn.source for trial in story.sweep.trials[2:] for turn in trial.turns] == [3, 3]
     assert story.ends(2, 1.0).ends(3, 1.0).sweep.trials[:2] == before

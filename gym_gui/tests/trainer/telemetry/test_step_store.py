@@ -128,7 +128,7 @@ def test_a_gap_in_the_stream_and_other_records_are_refused(store: StepStore, lin
     ("damage", "sentence"),
     [
         ({"crc": 1}, "checksum"),
-        ({"schema": {"columns": [], "v": 2}}, "newer than 1"),
+        ({"schema": {"columns": [], "v": 3}}, "newer than 2"),
         ({"schema": {"columns": []}}, "not those of steps"),
         ({"count": 0}, "impossible"),
         ({"raw_bytes": 2**40}, "does not fit"),

@@ -21,6 +21,7 @@ from gym_gui.ui.forms.flag_fields import (
     given_flags,
     missing_reason,
     wandb_fields,
+    why_not_able,
     with_script_defaults,
 )
 from gym_gui.ui.forms.run_fields import request_options
@@ -127,7 +128,9 @@ class CleanRlTrainForm(TrainForm):
             group.set_fields(with_script_defaults(fields, spec_of), group.entries())
         self._forbid_missing(told)
         if (steps := spec_of("total_timesteps")) is not None:
-            self.content.run["total_timesteps"].hint(str(steps.start))
+            self.content.run["total_timesteps"].hint(
+                f"{steps.default:,}" if isinstance(steps.default, int) else str(steps.start)
+            )
         self.refresh()
 
     def _no_flags(self, key: str, sentence: str) -> None:
@@ -146,8 +149,8 @@ class CleanRlTrainForm(TrainForm):
         for extra in WANDB_EXTRAS:
             self.content.wandb[extra].forbid(self.content.wandb["track"].why_not)
         can = mapping(told.get("capabilities"))
-        self.content.start.allow({kind: _why_not(can, kind) for kind in ("warm_start", "resume")})
-        self.content.artifacts["checkpoints"].forbid(_why_not(can, "checkpoint"))
+        self.content.start.allow({kind: why_not_able(can, kind) for kind in ("warm_start", "resume")})
+        self.content.artifacts["checkpoints"].forbid(why_not_able(can, "checkpoint"))
         self._use_gpus()
 
     # ---- what the worker and the daemon tell ---------------------------------------------------------------------
@@ -352,8 +355,3 @@ class CleanRlTrainForm(TrainForm):
         self.parameters.put(known.params)
         for name, group in self.content.groups().items():
             group.put(known.groups[name])
-
-
-def _why_not(capabilities: Mapping[str, Any], name: str) -> str:
-    told = mapping(capabilities.get(name))
-    return "" if told.get("offered", True) else str(told.get("why") or "")

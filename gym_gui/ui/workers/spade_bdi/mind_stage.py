@@ -10,6 +10,7 @@ from gym_gui.services.run_words import state_word
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.mind.cards import Card, ConfidenceBar, IntentionCard
 from gym_gui.ui.mind.entries import strategy_words
+from gym_gui.ui.mind.mind_feed import MindFeed, MindFeeds
 from gym_gui.ui.mind.plan_strip import PlanStrip
 from gym_gui.ui.mind.value_view import ValueScale, ValueView
 from gym_gui.ui.plots.axis_text import value_text
@@ -18,7 +19,6 @@ from gym_gui.ui.widgets.action_buttons import ActionButtons
 from gym_gui.ui.widgets.elided_label import ElidedLabel, cut_name
 from gym_gui.ui.widgets.frame_view import Frame, FrameView
 from gym_gui.ui.widgets.status_badge import StatusBadge
-from gym_gui.ui.workers.spade_bdi.mind_feed import MindFeed, MindFeeds
 from gym_gui.ui.workers.spade_bdi.mind_tab import AgentChoice
 from mosaic_protocol.mind import AgentMind, Mind
 from mosaic_protocol.plain_text import one_line

@@ -9,11 +9,11 @@ from PyQt6.QtWidgets import QHBoxLayout, QLabel, QSplitter, QStackedWidget, QVBo
 
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.mind.cards import BeliefCard, MessageCard, WhyCard
+from gym_gui.ui.mind.mind_feed import MindFeed, MindFeeds
 from gym_gui.ui.styling import tell
 from gym_gui.ui.widgets.calm import CalmCombo
 from gym_gui.ui.widgets.empty_page import EmptyPage
 from gym_gui.ui.widgets.status_badge import StatusBadge
-from gym_gui.ui.workers.spade_bdi.mind_feed import MindFeed, MindFeeds
 from gym_gui.ui.workers.spade_bdi.tell_row import TellRow
 from mosaic_protocol.plain_text import one_line
 

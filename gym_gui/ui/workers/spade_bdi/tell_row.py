@@ -5,9 +5,9 @@ from __future__ import annotations
 from PyQt6.QtCore import QEvent, QObject, QTimer
 from PyQt6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
+from gym_gui.ui.mind.mind_feed import MindFeed
 from gym_gui.ui.styling import tell
 from gym_gui.ui.widgets.calm import CalmCombo
-from gym_gui.ui.workers.spade_bdi.mind_feed import MindFeed
 from mosaic_protocol.live.messages import LONGEST_TOLD, TellKind
 from mosaic_protocol.plain_text import one_line
 
@@ -92,7 +92,7 @@ class TellRow(QWidget):
         if self._patience.isActive() or not self._feed.is_live:
             self._patience.stop()
             self._forgetting.stop()
-            self._say(one_line(sentence), "error")
+            self._say(one_line(sentence.partition("\n")[0]), "error")  # the lines below repeat the field, with a caret
 
     def _heard(self) -> None:
         if not self._patience.isActive() and not self.said.text():

@@ -1,0 +1,1 @@
+"""The CORL worker: offline reinforcement learning, single-file algorithms that learn from datasets."""

@@ -1,0 +1,63 @@
+"""What is known of a dataset and its environment before a run starts. Imports h5py and gymnasium, not torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from corl_worker.config import WorkerConfig
+from mosaic_worker.errors import UsageError
+from mosaic_worker.offline import OfflineDataset, open_dataset
+from mosaic_worker.script_worker.config import ConfigError
+from mosaic_worker.script_worker.environments import Spaces, check_action_space, gymnasium_spaces
+from mosaic_worker.script_worker.plan import ScriptPlan
+
+_MB = 2**20
+_BASE_MB, _KEPT_MB = 500, 200
+"""Python with PyTorch; a few checkpoints."""
+_COPIES = 4
+_ROW_BYTES = 300
+"""Of a logged row, in the journal and in TensorBoard files together; measured with CORL's iql."""
+
+
+def look_at(name: str, env_id: str, plan: ScriptPlan) -> dict[str, Any]:
+    """What a dry run tells of the data. Raises ConfigError where the run would be refused."""
+    try:
+        with open_dataset(name) as dataset:
+            found = Spaces(dataset.observation_space, dataset.action_space).described()
+            about = {**dataset.describe(), "rows": dataset.rows, "episodes": dataset.episodes}
+            own, needs = dataset.env_id, needs_of(dataset, plan)
+    except UsageError as error:
+        raise ConfigError(str(error)) from None
+    check_action_space(plan.name, plan.action_spaces, f"the dataset {name!r}", found, WorkerConfig.manifest())
+    told = {**found, "dataset": name, "offline_dataset": about, "env_id": env_id or own, "needs": needs}
+    if problem := _problem_with(env_id or own, found):
+        if env_id:
+            raise ConfigError(problem)
+        told["environment_problem"] = problem  # the run trains without one, and says so
+    return told
+
+
+def needs_of(dataset: OfflineDataset, plan: ScriptPlan) -> dict[str, Any]:
+    """What the run is going to take of this machine, for a client that knows what there is. Scripts of CORL hold the
+    columns, what they make of them and a buffer at the same time, and log every update."""
+    data = dataset.rows * dataset.row_bytes
+    steps = (plan.order.total or 0) if plan.order is not None else 0
+    needs = {
+        "memory_mb": _BASE_MB + (_COPIES if steps else 2) * data // _MB,
+        "disk_mb": _KEPT_MB + steps * _ROW_BYTES // _MB,
+        "because": f"{dataset.rows:,} rows of the dataset",
+    }
+    return {**needs, "gpu_memory_mb": _BASE_MB + data // _MB} if plan.values.get("device") == "cuda" else needs
+
+
+def _problem_with(env_id: str, found: dict[str, str]) -> str:
+    """Why nothing can be played in the environment; "" where it can."""
+    if not env_id:
+        return "the dataset does not say which environment it is of"
+    try:
+        there = gymnasium_spaces(env_id, WorkerConfig.manifest()).described()
+    except ConfigError as error:
+        return str(error)
+    if there["action_kind"] != found["action_kind"]:
+        return f"{env_id} has {there['action_space']} for actions, the dataset {found['action_space']}"
+    return ""

@@ -1,0 +1,214 @@
+"""Every script, on tiny datasets: a resumed run is the same to the bit, what was learned acts again, what cannot work
+is refused in one sentence."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corl_worker.config import PACKAGE, WorkerConfig
+from corl_worker.tests.worlds import SHORT, run
+from mosaic_worker.policies.acting import load_acting
+from mosaic_worker.state.checkpoints import load, read_manifest
+from mosaic_worker.tests.script_tools import (
+    checkpoints_of,
+    differing,
+    logged_rows,
+    newest_tensors,
+    run_until,
+)
+
+ALGORITHMS = list(WorkerConfig.manifest().algorithms)
+OF_DISCRETE = [name for name in ALGORITHMS if "discrete" in WorkerConfig.manifest().algorithms[name].action_spaces]
+TUNED = [name for name in ALGORITHMS if "online_steps" in (PACKAGE / "corl" / f"{name}.py").read_text()]
+RUNS = [(name, "swings") for name in ALGORITHMS] + [(name, "balance") for name in OF_DISCRETE]
+
+
+def script_of(name: str) -> ModuleType:
+    return importlib.import_module(f"corl_worker.corl.{name}")
+
+
+def flags_of(name: str, dataset: str, updates: int, *more: str) -> list[str]:
+    short = ("--vae-iterations", "5", "--vae-hidden-dim", "8") if name == "spot" else ()
+    return ["--dataset", dataset, "--total-timesteps", str(updates), *SHORT, *short, *more]
+
+
+def rows_of(folder: Path) -> list[tuple[int, dict[str, float]]]:
+    """What was logged, without how fast it went."""
+    return [(step, {tag: one for tag, one in row.items() if tag != "charts/SPS"}) for step, row in logged_rows(folder)]
+
+
+@pytest.mark.parametrize(("name", "dataset"), RUNS)
+def test_a_resumed_run_is_the_same_to_the_bit(
+    name: str, dataset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, online = script_of(name), ["--online-steps", "30"] if name in TUNED else []
+    flags = flags_of(name, dataset, 40, "--checkpoint-every", "0", *online)
+    monkeypatch.setattr("corl_worker.offline_run.LOG_EVERY", 10)
+    assert run(script, monkeypatch, tmp_path / "whole", *flags) == 0
+    for stop_at in (25, 55) if online else (25,):
+        first, rest = tmp_path / f"first{stop_at}", tmp_path / f"rest{stop_at}"
+        stopped = run_until(stop_at, script, monkeypatch, first, *flags)
+        assert run(script, monkeypatch, rest, "--resume", str(stopped)) == 0
+        assert differing(newest_tensors(tmp_path / "whole"), newest_tensors(rest)) == []
+        assert rows_of(first) + rows_of(rest) == rows_of(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(("name", "dataset"), RUNS)
+def test_what_was_learned_acts_and_says_what_it_learned_from(
+    name: str, dataset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(script_of(name), monkeypatch, tmp_path, *flags_of(name, dataset, 20)) == 0
+    (checkpoint,) = checkpoints_of(tmp_path)
+    manifest = read_manifest(checkpoint)
+    assert manifest.offline_dataset["name"] == dataset and len(manifest.offline_dataset["sha256"]) == 64
+    assert manifest.offline_dataset["references"]["whose"] == "mosaic"
+    loaded = load_acting(checkpoint, PACKAGE)
+    env = loaded.make_env()
+    observation, _ = env.reset(seed=1)
+    for deterministic in (True, False):
+        (action,) = loaded.policy.act(
+            np.asarray(observation)[None], deterministic=deterministic, random=np.random.default_rng(0)
+        )
+        assert env.action_space.contains(action.astype(env.action_space.dtype))
+    env.close()
+
+
+@pytest.mark.parametrize("name", TUNED)
+def test_a_run_goes_on_in_the_environment_and_its_curve_says_where(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("corl_worker.offline_run.LOG_EVERY", 10)
+    assert run(script_of(name), monkeypatch, tmp_path, *flags_of(name, "swings", 20, "--online-steps", "210")) == 0
+    phases = {step: row["charts/phase"] for step, row in logged_rows(tmp_path) if "charts/phase" in row}
+    assert phases[20] == 0.0 and phases[30] == 1.0
+    played = [row for _, row in logged_rows(tmp_path) if "charts/online_return" in row]
+    assert len(played) == 1 and played[0]["charts/online_length"] == 200
+    assert len(load(checkpoints_of(tmp_path)[-1]).tensors["replay.made"]) == 210
+
+
+def refusal(capsys: pytest.CaptureFixture[str]) -> str:
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1, lines
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "sentence"),
+    [
+        ("bc", ["--dataset", "swigns"], "did you mean 'swings'?"),
+        ("bc", [], "--dataset is missing"),
+        ("bc", ["--dataset", "balance", "--best-fraction", "0.1"], "10 % of 4 episodes is less than one"),
+        ("td3_bc", ["--dataset", "balance"], "td3_bc needs continuous actions; the dataset balance has Discrete(2)."),
+        ("bc", ["--dataset", "swings", "--env-id", "CartPole-v1"], "CartPole-v1 does not fit the dataset 'swings'"),
+        ("iql", ["--dataset", "swings", "--iql-tau", "1.0"], "--iql-tau must lie between 0 and 1"),
+    ],
+)
+def test_what_cannot_work_is_refused(
+    name: str,
+    flags: list[str],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(script_of(name), monkeypatch, tmp_path, *flags) == 2
+    assert sentence in refusal(capsys)
+
+
+def test_a_checkpoint_is_not_resumed_with_other_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bc = script_of("bc")
+    assert run(bc, monkeypatch, tmp_path / "first", *flags_of("bc", "swings", 20)) == 0
+    (checkpoint,) = checkpoints_of(tmp_path / "first")
+    capsys.readouterr()
+    words = ["--resume", str(checkpoint), "--total-timesteps", "40", "--dataset"]
+    assert run(bc, monkeypatch, tmp_path / "rest", *words, "other-swings") == 2
+    assert "it learned from the dataset 'swings', this run from the dataset 'other-swings'" in refusal(capsys)
+    words = flags_of("bc", "balance", 20, "--warm-start", str(checkpoint))
+    assert run(bc, monkeypatch, tmp_path / "other", *words) == 2
+    assert "its environment is Pendulum-v1, this run's is CartPole-v1" in refusal(capsys)
+
+
+def test_a_run_begins_with_the_networks_and_the_scales_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    td3_bc = script_of("td3_bc")
+    assert run(td3_bc, monkeypatch, tmp_path / "first", *flags_of("td3_bc", "swings", 20)) == 0
+    (checkpoint,) = checkpoints_of(tmp_path / "first")
+    words = flags_of("td3_bc", "other-swings", 1, "--warm-start", str(checkpoint))
+    assert run(td3_bc, monkeypatch, tmp_path / "second", *words) == 0
+    one, other = (newest_tensors(tmp_path / folder) for folder in ("first", "second"))
+    assert (one["scales.mean"] == other["scales.mean"]).all()
+
+
+def test_lost_networks_stop_the_run_and_leave_the_last_good_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("corl_worker.offline_run.LOG_EVERY", 10)
+    iql = script_of("iql")
+    flags = flags_of("iql", "swings", 400, "--checkpoint-every", "5", "--qf-lr", "1e8", "--eval-freq", "0")
+    assert run(iql, monkeypatch, tmp_path, *flags) == 1
+    sentence = refusal(capsys)
+    assert "the run diverges" in sentence or "no longer finite" in sentence
+    assert "The checkpoint of update" in sentence or "No checkpoint was written" in sentence
+    for checkpoint in checkpoints_of(tmp_path):
+        assert all(np.isfinite(one.double().sum().item()) for one in load(checkpoint).tensors.values())
+
+
+def test_data_without_an_environment_is_learned_from_all_the_same(
+    data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from corl_worker.tests.worlds import play_set
+    from mosaic_protocol.paths import MosaicPaths
+
+    monkeypatch.setenv("MOSAIC_HOME", str(tmp_path / "var"))
+    play_set(MosaicPaths(tmp_path / "var"), "foreign", "Pendulum-v1", episodes=2, env_id="Nowhere-v3")
+    bc: Any = script_of("bc")
+    assert run(bc, monkeypatch, tmp_path, *flags_of("bc", "foreign", 20)) == 0
+    assert "No evaluation: There is no environment 'Nowhere-v3'" in capsys.readouterr().out
+    assert run(bc, monkeypatch, tmp_path / "asked", *flags_of("bc", "foreign", 20, "--env-id", "Nowhere-v4")) == 2
+
+
+def test_data_that_was_changed_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from corl_worker.tests.worlds import play_set
+    from mosaic_protocol.paths import MosaicPaths
+
+    monkeypatch.setenv("MOSAIC_HOME", str(tmp_path / "var"))
+    file = play_set(MosaicPaths(tmp_path / "var"), "swings", "Pendulum-v1", episodes=2) / "data.hdf5"
+    content = bytearray(file.read_bytes())
+    content[-100] ^= 1
+    file.write_bytes(content)
+    assert run(script_of("bc"), monkeypatch, tmp_path, *flags_of("bc", "swings", 20)) == 2
+    assert "changed since it was written" in refusal(capsys)
+
+
+def test_online_algorithms_go_on_from_offline_ones_where_networks_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a process of its own: no worker imports another."""
+    wide = ("--dataset", "swings", "--total-timesteps", "3", "--eval-freq", "0", "--batch-size", "8")
+    assert run(script_of("td3_bc"), monkeypatch, tmp_path / "offline", *wide) == 0
+    (checkpoint,) = checkpoints_of(tmp_path / "offline")
+    online = PACKAGE.parent / "cleanrl_worker" / "cleanrl"
+    words = ["--env-id", "Pendulum-v1", "--total-timesteps", "1", "--warm-start", str(checkpoint)]
+
+    def go_on(name: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(online / f"{name}.py"), *words]
+        environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    assert go_on("td3_continuous_action").returncode == 0
+    refused = go_on("sac_continuous_action")
+    assert refused.returncode == 2 and "the checkpoint does not fit: " in refused.stderr

@@ -1,0 +1,1 @@
+"""Tools that a person runs by hand."""

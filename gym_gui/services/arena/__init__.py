@@ -1,0 +1,1 @@
+"""People, plans, networks and chance on the same seeds of one environment: played, verified, compared. No Qt here."""

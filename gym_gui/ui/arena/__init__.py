@@ -1,0 +1,1 @@
+"""The Arena screen: players of all kinds on the same seeds."""

@@ -1,0 +1,154 @@
+"""The Arenas panel: all arenas, newest first, and a line that begins one."""
+
+from __future__ import annotations
+
+import time
+
+from PyQt6.QtCore import Qt, pyqtSignal
+from PyQt6.QtGui import QShowEvent
+from PyQt6.QtWidgets import (
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QStackedWidget,
+    QTreeWidget,
+    QTreeWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
+
+from gym_gui.services.arena.model import Arena
+from gym_gui.services.arena.seeds import shown_seeds
+from gym_gui.services.run_words import duration
+from gym_gui.ui.arena.desk import ArenaDesk
+from gym_gui.ui.styling import tell
+from gym_gui.ui.widgets.empty_page import EmptyPage
+
+_NAME = Qt.ItemDataRole.UserRole
+_WIDTHS = (220, 160, 150, 320, 110)
+
+
+_EXAMPLE = ("FrozenLake-v1", "0-99", "optimal random")
+"""Names, which are the same in every language."""
+
+
+class ArenasPanel(QWidget):
+    """``wanted(str)``: the name of the arena that is to be on the stage."""
+
+    wanted = pyqtSignal(str)
+
+    def __init__(self, desk: ArenaDesk) -> None:
+        super().__init__()
+        self._desk = desk
+        tr = self.tr
+        self.list = QTreeWidget()
+        self.list.setRootIsDecorated(False)
+        self.list.setUniformRowHeights(True)
+        self.list.setAllColumnsShowFocus(True)
+        self.list.setAccessibleName(tr("Arenas"))
+        self.list.setHeaderLabels([tr("Arena"), tr("Environment"), tr("Seeds"), tr("Entries"), tr("Begun")])
+        for column, width in enumerate(_WIDTHS):
+            self.list.setColumnWidth(column, width)
+        self.empty = EmptyPage(
+            tr("No arena yet"),
+            tr(
+                "In an arena networks, Q-tables, people, chance and the optimal policy play the same seeds, and every "
+                "episode is verified by replay. The line above begins one."
+            ),
+            tr("Chance against the optimum on FrozenLake"),
+        )
+        self.env_id, self.seeds, self.entries = QLineEdit("FrozenLake-v1"), QLineEdit("0-99"), QLineEdit()
+        self.entries.setPlaceholderText(tr("optimal random RUN steps:RUN"))
+        for field, name, help_text, width in (
+            (self.env_id, tr("Environment"), tr("The environment of all entries"), 80),
+            (self.seeds, tr("Seeds"), tr("An episode for each: 0-99 or 3,5,8"), 56),
+            (self.entries, tr("Entries"), tr("Who plays: random, optimal, a run with a checkpoint, steps:RUN"), 80),
+        ):
+            field.setAccessibleName(name)
+            field.setToolTip(help_text)
+            field.setMinimumWidth(width)
+            field.returnPressed.connect(self._begin)
+        self.begin = QPushButton(tr("Begin"))
+        self.begin.setProperty("kind", "primary")
+        self.begin.setToolTip(tr("Let all entries play these seeds; the arena that is there already goes on"))
+        self.told = QLabel()
+        self.told.setWordWrap(True)
+        self.pages = QStackedWidget()
+        self.pages.addWidget(self.empty)
+        self.pages.addWidget(self.list)
+        self._lay_out()
+        self.begin.clicked.connect(self._begin)
+        self.empty.acted.connect(self._example)
+        self.list.itemActivated.connect(lambda item, _: self.wanted.emit(str(item.data(0, _NAME))))
+        self.list.itemClicked.connect(lambda item, _: self.wanted.emit(str(item.data(0, _NAME))))
+        desk.listed.connect(self._fill)
+        desk.progressed.connect(self._tell)
+        desk.told.connect(lambda sentence: tell(self.told, sentence, "error"))
+
+    def _lay_out(self) -> None:
+        line = QHBoxLayout()
+        line.setContentsMargins(10, 6, 10, 0)
+        for text, field, stretch in (
+            (self.tr("On"), self.env_id, 2),
+            (self.tr("Seeds"), self.seeds, 1),
+            (self.tr("Entries"), self.entries, 4),
+        ):
+            label = QLabel(text)
+            label.setProperty("role", "muted")
+            line.addWidget(label)
+            line.addWidget(field, stretch)
+        line.addWidget(self.begin)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        layout.addLayout(line)
+        self.told.setContentsMargins(10, 0, 10, 0)
+        self.told.hide()
+        layout.addWidget(self.told)
+        layout.addWidget(self.pages, 1)
+
+    def showEvent(self, event: QShowEvent | None) -> None:
+        super().showEvent(event)
+        self._desk.look_for_arenas()
+
+    def setFocus(self, reason: Qt.FocusReason = Qt.FocusReason.OtherFocusReason) -> None:
+        place = self.list if self.pages.currentWidget() is self.list else self.entries
+        place.setFocus(reason)
+
+    def _example(self) -> None:
+        for field, words in zip((self.env_id, self.seeds, self.entries), _EXAMPLE, strict=True):
+            field.setText(words)
+        self._begin()
+
+    def _begin(self) -> None:
+        self.told.hide()
+        words = self.entries.text().split()
+        if not words:
+            tell(self.told, self.tr("Say who plays: optimal random, the name of a run, or steps:RUN."), "error")
+            self.told.show()
+            self.entries.setFocus()
+            return
+        self._desk.begin(self.env_id.text().strip(), self.seeds.text(), words)
+
+    def _tell(self) -> None:
+        busy = bool(self._desk.playing) or self._desk.is_preparing
+        self.begin.setEnabled(not busy)
+        if busy:
+            tell(self.told, self.tr("Playing…") if self._desk.playing else self.tr("Asking the environment…"), "muted")
+        self.told.setVisible(busy or bool(self.told.text()))
+        if not busy and self.told.text() in (self.tr("Playing…"), self.tr("Asking the environment…")):
+            self.told.setText("")
+            self.told.hide()
+
+    def _fill(self, found: list[Arena]) -> None:
+        self.list.clear()
+        for arena in found:
+            entries = ", ".join(one.label for one in arena.entries)
+            age = f"{duration(max(0.0, time.time() - arena.created))} ago"
+            item = QTreeWidgetItem([arena.name, arena.env_id, shown_seeds(arena.seeds), entries, age])
+            item.setData(0, _NAME, arena.name)
+            self.list.addTopLevelItem(item)
+            if arena.name == self._desk.name:
+                self.list.setCurrentItem(item)
+        self.pages.setCurrentWidget(self.list if found else self.empty)

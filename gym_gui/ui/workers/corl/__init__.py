@@ -1,0 +1,1 @@
+"""The CORL worker in the cockpit."""

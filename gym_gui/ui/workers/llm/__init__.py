@@ -1,0 +1,1 @@
+"""How the LLM Multi-Step Worker is presented."""

@@ -1,0 +1,1 @@
+"""A language model plays environments: the LLM Multi-Step Worker."""

