@@ -448,7 +448,7 @@ def test_what_the_machine_refuses_the_daemon_is_reported_in_its_own_words(daemon
         answer = mosaic("delete", run_id)
         other.rollback()
     assert answer.code == ExitCode.FAILED
-    assert "registry.sqlite cannot be used now (database is locked)" in answer.err
+    assert "registry.sqlite cannot be used now (database is locked, SQLITE_BUSY)" in answer.err
     assert "cannot be reached" not in answer.err
     assert mosaic("delete", run_id).code == ExitCode.OK
 
