@@ -570,11 +570,14 @@ def test_a_run_is_warm_started_from_another_ones_checkpoint(
         form.launch()
     daemon.wait_over(first.args[0])
     form.set_checkpoint(f"{first.args[0]}@last", "warm_start", "ppo", "CartPole-v1")
+    # A warm worker can be done before the moment is over in which a press still counts to the first launch.
+    qtbot.waitUntil(lambda: not form.is_resting, timeout=HANG)
     with qtbot.waitSignal(form.submitted, timeout=HANG) as second:
         form.launch()
     run = daemon.wait_over(second.args[0])
     given = parts_of(json.loads(run.config_json)["metadata"]["worker"]["config"]).start
     assert run.outcome == "completed" and given is not None and first.args[0] in given.checkpoint
     form.environment.put("Acrobot-v1")
+    qtbot.waitUntil(lambda: not form.is_resting, timeout=HANG)
     form.launch()
     qtbot.waitUntil(lambda: "does not fit" in form.bar.reason.text(), timeout=HANG)
