@@ -69,7 +69,7 @@ def _close(walk: Walk, window: str) -> None:
 
 def panels(walk: Walk) -> None:
     """Every panel once, for the pictures."""
-    for panel in ("Metrics", "Run", "Capacity", "Doctor", "Runs", "Log", "Episodes", "Sweeps", "Train"):
+    for panel in ("Metrics", "Run", "Capacity", "Doctor", "Runs", "Log", "Episodes", "Sweeps", "Datasets", "Arena", "Train"):
         walk.hands.show(panel)
         walk.picture(panel.lower())
     walk.hands.show("Runs")
