@@ -121,7 +121,7 @@ class ComparedRuns(StageRuns):
         self.next_actions.setVisible(name == "curves")  # the others need the height
 
     def fit(self, room: QSize) -> None:
-        """Where there is little room, the numbers that say least give way; where it is low, buttons replace the title."""
+        """Where there is little room, numbers that say least give way; where it is low, buttons replace the title."""
         self._roomy = room.width() >= _NARROW
         flat = room.height() < _FLAT
         if flat != self.title.isHidden():
