@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import logging.handlers
+import os
 import re
 from datetime import UTC, datetime
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +62,11 @@ def _without_secrets(value: Any) -> Any:
 
 
 class _ForgivingHandler(logging.handlers.RotatingFileHandler):
-    """A full disk must not take the daemon down, nor flood stderr: the entry is dropped."""
+    """A full disk must not take the daemon down, nor flood stderr: the entry is dropped. The file is private."""
+
+    def _open(self) -> TextIOWrapper:
+        private = lambda path, flags: os.open(path, flags, 0o600)  # noqa: E731
+        return open(self.baseFilename, "a", encoding="utf-8", opener=private)
 
     def handleError(self, record: logging.LogRecord) -> None:
         return
@@ -68,7 +74,7 @@ class _ForgivingHandler(logging.handlers.RotatingFileHandler):
 
 def write_structured_log(path: Path) -> logging.Handler:
     """Send everything below the ``gym_gui`` logger to a rotating file; returns the handler, for closing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handler = _ForgivingHandler(path, maxBytes=_MAX_BYTES, backupCount=_KEPT_FILES)
     handler.setFormatter(JsonFormatter())
     root = logging.getLogger("gym_gui")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from PyQt6.QtCore import QTimer
 from PyQt6.QtWidgets import QApplication
 
+from gym_gui.logging_config.structured import write_structured_log
 from gym_gui.services.trainer.storage import private_files
 from gym_gui.ui.bridge import TrainerBridge
 from gym_gui.ui.error_report import ErrorReportDialog, ErrorReporter
@@ -78,7 +81,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     app = QApplication(list(arguments or sys.argv) or ["mosaic"])
     paths = MosaicPaths.from_environment()
     private_files.prepare(paths)
-    cockpit = CockpitApp(app, paths)
+    with kept_log(paths):
+        return _run(app, CockpitApp(app, paths))
+
+
+@contextmanager
+def kept_log(paths: MosaicPaths) -> Iterator[None]:
+    """Keep what was refused, and why, in a file: without one Python prints the bare message into the terminal."""
+    try:
+        handler: logging.Handler = write_structured_log(paths.root / "logs" / "cockpit.jsonl")
+    except OSError:  # what cannot be written is said where a person looks
+        handler = logging.NullHandler()
+        logging.getLogger("gym_gui").addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger("gym_gui").removeHandler(handler)
+        handler.close()
+
+
+def _run(app: QApplication, cockpit: CockpitApp) -> int:
     # Python only sees a signal when it runs; Qt's event loop lets it do so now and then.
     signal.signal(signal.SIGINT, lambda *_: cockpit.window.close())
     signal.signal(signal.SIGTERM, lambda *_: cockpit.window.close())

@@ -102,6 +102,6 @@ class FirstSteps(QObject):
             Hint(
                 "menu-bar",
                 tr("Find anything"),
-                tr("Ctrl+K finds every command by name. Doctor shows what is missing here, and how to get it."),
+                tr("Ctrl+K finds every command and run by name. Doctor shows what is missing, and how to get it."),
             ),
         ]

@@ -99,7 +99,7 @@ class FloatingCard(QFrame):
         self.moved.emit()
 
     def _beside(self, about: QRect, window: QSize) -> QPoint:
-        """Where the card hides least of what it is about: right, left or above of it, or over its lower edge."""
+        """Where the card hides least of what it is about: beside, above or below it, or over its lower edge."""
         aside = about.top() + _MARGIN
         middle = about.center().x() - self.width() // 2
         if about.right() + self.width() + 2 * _MARGIN <= window.width():
@@ -108,6 +108,8 @@ class FloatingCard(QFrame):
             return QPoint(about.left() - self.width() - _MARGIN, aside)
         if about.top() > window.height() // 2:
             return QPoint(middle, about.top() - self.height() - 3 * _MARGIN)
+        if about.bottom() + self.height() + 2 * _MARGIN <= window.height() and about.height() < self.height():
+            return QPoint(middle, about.bottom() + _MARGIN)
         return QPoint(middle, about.bottom() - self.height() - _MARGIN)
 
     def press(self) -> None:

@@ -212,12 +212,18 @@ class RunActions(QObject):
     def refresh(self) -> None:
         """Offer what applies to the selection, and say of the rest why it does not."""
         runs, known = self.selected(), self._known()
-        connected = self._cockpit.bridge.connection.connected
         for name in ACTIONS:
-            reason = why_not(name, runs, known)
-            if not reason and name in _OF_THE_DAEMON and not connected:
-                reason = self.tr("The trainer daemon is away.")
+            reason = self._why_not(name, runs, known)
             self._cockpit.commands.enable(self.command(name), not reason, reason)
+
+    def _why_not(self, name: str, runs: Sequence[pb.Run], known: Known) -> str:
+        connected = self._cockpit.bridge.connection.connected or name not in _OF_THE_DAEMON
+        return why_not(name, runs, known) or ("" if connected else self.tr("The trainer daemon is away."))
+
+    def tell_why_not(self, name: str) -> None:
+        """Answer a key that was pressed in vain; a grey button shows that it is, and a key does not."""
+        if reason := self._why_not(name, self.selected(), self._known()):
+            self._cockpit.notify(Notice(reason, "warning"))
 
     def _refresh_for(self, run_ids: Sequence[str]) -> None:
         if not set(self._cockpit.selection.ids).isdisjoint(run_ids):

@@ -15,6 +15,7 @@ from tools.cockpit_walk.walk import Walk
 
 QUERY = Target(kind="line", within="CommandPalette")
 _SLOW_SECONDS = 3.0
+PANELS = ("Metrics", "Run", "Capacity", "Doctor", "Runs", "Log", "Episodes", "Sweeps", "Datasets", "Arena", "Train")
 FOUND = Target(kind="items", within="CommandPalette")
 
 
@@ -69,7 +70,7 @@ def _close(walk: Walk, window: str) -> None:
 
 def panels(walk: Walk) -> None:
     """Every panel once, for the pictures."""
-    for panel in ("Metrics", "Run", "Capacity", "Doctor", "Runs", "Log", "Episodes", "Sweeps", "Train"):
+    for panel in PANELS:
         walk.hands.show(panel)
         walk.picture(panel.lower())
     walk.hands.show("Runs")

@@ -367,4 +367,4 @@ _PANEL_KEYS = {
     for number, title in enumerate(
         ("Train", "Metrics", "Run", "Capacity", "Doctor", "Runs", "Log", "Episodes", "Sweeps"), start=1
     )
-} | {"Datasets": "ctrl+alt+d"}
+} | {"Datasets": "ctrl+alt+d", "Arena": "ctrl+alt+a"}

@@ -9,7 +9,13 @@ from tools.cockpit_walk.walk import Walk
 
 WORKERS = Target(said="Workers")
 DATASETS = Target(said="Datasets", kind="items")
-_FORMS = {"corl": ("CORL", "Dataset"), "play": ("Play", "Environment"), "spade-bdi": ("Spade BDI", "Plans")}
+ARENAS = Target(said="Arenas", kind="items")
+_FORMS = {
+    "corl": ("CORL", "Dataset"),
+    "llm": ("LLM", "Environment"),
+    "play": ("Play", "Environment"),
+    "spade-bdi": ("Spade BDI", "Plans"),
+}
 """By the name of the picture: how the worker's name begins, and a field that no other form has or needs to have."""
 
 
@@ -74,8 +80,31 @@ def mind(walk: Walk) -> None:
     pick_run(walk, "first-steps")
 
 
+def arena(walk: Walk) -> None:
+    """Players that meet on the same seeds: begun in the panel, looked at on the stage, and left for the list."""
+    eyes, hands = walk.eyes, walk.hands
+    hands.show("Arena")
+    eyes.says("No arena yet", "ArenasPanel")
+    walk.picture("none")
+    hands.press(Target(text="Begin", within="ArenasPanel"))
+    eyes.says("Say who plays", "ArenasPanel")
+    hands.fill(Target(said="Seeds", within="ArenasPanel"), "0-4")
+    hands.fill(Target(said="Entries", within="ArenasPanel"), "optimal random")
+    hands.press(Target(text="Begin", within="ArenasPanel"))
+    eyes.says("2 entries on the same 5 seeds", "stage", 60)
+    eyes.says("^complete$", "ArenaPage", 90)
+    walk.picture("played")
+    hands.press(Target(text="Steps", kind="button", within="ArenaPage"))
+    walk.picture("by-steps")
+    hands.press(Target(text="‹ All arenas", within="ArenaPage"))
+    until("the arena in the list", lambda: (one := eyes.first(ARENAS)) and one.items)
+    if walk.by_keys and not eyes.find(ARENAS).focus:
+        hands.remarks.append(f"after the arena was left the focus is on {eyes.focus()}")
+
+
 STATIONS = (
     ("form-workers", forms),
     ("datasets", datasets),
     ("mind", mind),
+    ("arena", arena),
 )

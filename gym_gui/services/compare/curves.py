@@ -21,6 +21,7 @@ GRID_POINTS = 100
 """Between nothing and the end of the group that goes furthest."""
 LEVELS = 101
 """Of a performance profile."""
+NO_BAND = "of one run there is no band"
 _SAME_LENGTH = 0.98
 _SHORT = 60.0
 """Seconds below which tenths matter."""
@@ -121,7 +122,7 @@ def _notes(group: Compared, curve: GroupCurve, axis: Axis) -> Iterator[str]:
     if gaps := sum(one is None for one in curve.iqm):
         yield f"{group.label}: {gaps} of {len(curve.iqm)} points are missing, where a return is not a number"
     if any(len(members) < st.FEWEST_RUNS for members in group.counting.values()):
-        yield f"{group.label}: of one run there is no band"
+        yield f"{group.label}: {NO_BAND}"
 
 
 def place_text(place: float, axis: Axis) -> str:

@@ -58,6 +58,18 @@ def test_a_script_of_ones_own_is_known_by_its_file() -> None:
     assert estimate(runs, {"env_id": "A"}, 400, "cleanrl") is None
 
 
+def test_ours_and_upstreams_script_of_one_name_never_count_for_each_other() -> None:
+    runs = [ran(5000), ran(400, source="cleanrl"), ran(300, source="cleanrl", cleanrl_path="/me/cleanrl")]
+    for settings, speed in (
+        (SETTINGS, 5000),
+        ({**SETTINGS, "source": "cleanrl"}, 400),
+        ({**SETTINGS, "source": "cleanrl", "cleanrl_path": "/me/cleanrl"}, 300),
+    ):
+        found = estimate(runs, settings, 1000, "cleanrl")
+        assert found is not None and (found.steps_per_second, found.runs) == (speed, 1), settings
+    assert estimate(runs[1:], SETTINGS, 1000, "cleanrl") is None
+
+
 def test_runs_of_another_machine_are_left_out_and_the_next_best_count() -> None:
     there = [ran(500, params={"num_envs": 8}), ran(5, params={"num_envs": 1})]
     found = estimate(there, SETTINGS, 1000, "cleanrl", lambda run: "8" not in run.config_json)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from pytestqt.qtbot import QtBot
 
@@ -93,6 +95,34 @@ def test_without_an_arena_the_panel_says_what_to_do(opened: Opened, qtbot: QtBot
     assert opened.panel.pages.currentWidget() is opened.panel.empty
     opened.panel.begin.click()
     assert opened.panel.told.text().startswith("Say who plays")
+
+
+def test_the_list_goes_on_while_somebody_looks_at_it_and_keeps_their_place(
+    opened: Opened, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, rows = opened.screen.desk, opened.panel.list
+
+    def looked_again() -> list[list[str]]:
+        with qtbot.waitSignal(desk.listed, timeout=HANG):
+            opened.panel._later.timeout.emit()
+        items = [rows.topLevelItem(number) for number in range(rows.topLevelItemCount())]
+        return [[item.text(0), item.text(4)] for item in items if item is not None]
+
+    created = 1_700_000_000.0
+    monkeypatch.setattr(time, "time", lambda: created + 90)
+    for number, name in enumerate(("one", "two", "three")):
+        opened.store.save(Arena(name, "FrozenLake-v1", {}, (number,), created - number, {}, ENTRIES))
+    assert looked_again() == [["one", "1m ago"], ["two", "1m ago"], ["three", "1m ago"]]
+    assert opened.panel._later.isActive()
+    rows.setCurrentItem(rows.topLevelItem(1))
+    monkeypatch.setattr(time, "time", lambda: created + 7300)
+    assert [age for _, age in looked_again()] == ["2h ago"] * 3
+    chosen = rows.currentItem()
+    assert chosen is rows.topLevelItem(1), "the row itself stays: it is not made again"
+    opened.store.save(Arena("new", "FrozenLake-v1", {}, (9,), created + 7200, {}, ENTRIES))
+    assert [name for name, _ in looked_again()] == ["new", "one", "two", "three"]
+    chosen = rows.currentItem()
+    assert chosen is not None and chosen.text(0) == "two"
 
 
 def test_seeds_that_make_no_sense_are_told_where_they_were_typed(opened: Opened, qtbot: QtBot) -> None:

@@ -17,7 +17,7 @@ from gym_gui.services.checkpoints import evaluations
 from gym_gui.services.checkpoints.entry import UNCHECKED, CheckpointEntry
 from gym_gui.tests.ui.conftest import MakeCockpit
 from gym_gui.ui.panels.checkpoint_browser import CheckpointBrowser
-from gym_gui.ui.widgets.checkpoint_card import age_text, score_words, size_text
+from gym_gui.ui.widgets.checkpoint_card import score_words, size_text
 from gym_gui.ui.widgets.sparkline import Histogram, bins
 
 pytestmark = pytest.mark.usefixtures("workers_train")
@@ -201,9 +201,8 @@ def test_an_import_under_way_ends_with_the_panel_and_leaves_nothing(
     assert not list(browser._cockpit.bridge.paths.root.rglob("checkpoint.json"))
 
 
-def test_sizes_ages_and_ranges_read_well() -> None:
+def test_sizes_and_ranges_read_well() -> None:
     assert [size_text(size) for size in (12, 1500, 2_500_000, 3_000_000_000)] == ["12 B", "1.5 kB", "2.5 MB", "3.0 GB"]
-    assert [age_text(age) for age in (5, 120, 7200, 200_000)] == ["just now", "2 min ago", "2 h ago", "2 d ago"]
     assert bins([3.0, 3.0]) == [2] and sum(bins([float(number) for number in range(100)])) == 100
 
 
@@ -255,4 +254,4 @@ def test_the_age_of_a_checkpoint_goes_on(
     assert browser._ageing.isActive()
     monkeypatch.setattr(time, "time", lambda: card.entry.created_at + 2 * 3600 + 60)
     browser._ageing.timeout.emit()
-    assert "2 h ago" in card._facts.text()
+    assert "2h ago" in card._facts.text(), "as the list of runs says it"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from pytestqt.qtbot import QtBot
 
 import gym_gui.ui
 from gym_gui.tests.support.daemon_process import DaemonProcess
+from gym_gui.tests.ui.conftest import MakeCockpit
 from gym_gui.tests.ui.whole_window import HANG, OpenWhole, open_whole, toy_form, train_dock
 from gym_gui.ui.app import CockpitApp
 
@@ -21,6 +23,9 @@ __all__ = ["open_whole"]
 
 SAID = {"setText", "setToolTip", "setPlaceholderText", "setWindowTitle", "setAccessibleName", "setStatusTip"}
 MADE = {"QLabel", "QPushButton", "QToolButton", "QCheckBox", "QRadioButton", "QGroupBox", "QAction"}
+KEYS_OF_PARTS = {"Ctrl+C", "Ctrl+Z", "Ctrl+Alt+Z", "Alt+Home", "Alt+Left", "Alt+Right"}
+"""What lines of text, sessions, labels and charts answer to by themselves."""
+ROOT = Path(__file__).resolve().parents[3]
 NOT_TRANSLATED = {"MOSAIC", "CartPole-v1"}
 
 
@@ -100,6 +105,20 @@ def test_every_command_says_what_it_does_and_is_in_a_menu(full: CockpitApp) -> N
     assert [command.name for command, _ in commands if not command.help.strip()] == []
     menus = {command.name: command.menu.split("/")[0] for command, _ in commands}
     assert [name for name, menu in menus.items() if menu not in ("File", "Run", "View", "Help")] == []
+
+
+def test_menus_and_keys_that_the_guides_name_are_there(make_cockpit: MakeCockpit) -> None:
+    commands = make_cockpit(parts=None).window.cockpit.commands.all()
+    menus = {" › ".join([*command.menu.split("/"), action.text()]) for command, action in commands}
+    menus |= {command.menu.replace("/", " › ") for command, _ in commands}
+    keys = {command.shortcut for command, _ in commands} | KEYS_OF_PARTS
+    wrong = []
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        text = page.read_text(encoding="utf-8")
+        named = [(path, menus) for path in re.findall(r"\*((?:File|Run|View|Help) › [^*]+)\*", text)]
+        named += [(key, keys) for key in re.findall(r"`((?:Ctrl|Alt)\+[A-Za-z0-9+]+|F\d+)`", text)]
+        wrong += [f"{page.name}: {name}" for name, there in named if name not in there]
+    assert wrong == []
 
 
 def test_the_window_fits_a_screen_of_1024_by_600(full: CockpitApp, qtbot: QtBot) -> None:

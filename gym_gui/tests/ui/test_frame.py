@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 import threading
@@ -13,8 +14,11 @@ from PyQt6.QtCore import Qt
 from PyQt6.QtWidgets import QApplication, QLabel, QLineEdit, QTabBar
 from pytestqt.qtbot import QtBot
 
+from gym_gui.logging_config.log_constants import LOG_UI_MAINWINDOW_INVALID_CONFIG
+from gym_gui.logging_config.structured import log_event
 from gym_gui.tests.support.daemon_process import DaemonProcess
 from gym_gui.tests.ui.conftest import MakeCockpit
+from gym_gui.ui.app import kept_log
 from gym_gui.ui.bridge import ConnectionState
 from gym_gui.ui.commands import Command
 from gym_gui.ui.parts import Part, Place
@@ -23,6 +27,7 @@ from gym_gui.ui.widgets.command_palette import matches
 from gym_gui.ui.widgets.empty_page import EmptyPage
 from gym_gui.ui.widgets.segments import Segments
 from gym_gui.ui.widgets.snackbar import Notice
+from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.proto import trainer_pb2 as pb
 
 HANG = 60_000
@@ -200,6 +205,22 @@ def test_an_unexpected_error_is_shown_and_kept_and_the_cockpit_lives(
     assert clipboard is not None and "nobody expected this" in clipboard.text()
     assert "nobody expected this" in (tmp_path / "cockpit-home" / "logs" / "cockpit-errors.log").read_text()
     assert cockpit.window.isVisible()
+
+
+def test_what_the_cockpit_refused_is_kept_with_the_reason_for_its_owner_alone(tmp_path: Path) -> None:
+    logger = logging.getLogger("gym_gui.ui.forms")
+    with kept_log(MosaicPaths(tmp_path / "home")):
+        log_event(logger, LOG_UI_MAINWINDOW_INVALID_CONFIG, reason="no environment 'CartPole-v9'")
+    kept = tmp_path / "home" / "logs" / "cockpit.jsonl"
+    assert json.loads(kept.read_text())["reason"] == "no environment 'CartPole-v9'"
+    assert kept.stat().st_mode & 0o077 == 0 and kept.parent.stat().st_mode & 0o077 == 0
+
+
+def test_a_home_that_cannot_be_written_keeps_the_terminal_quiet(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("a file")
+    with kept_log(MosaicPaths(tmp_path / "home")):
+        assert logging.getLogger("gym_gui").hasHandlers()
+        log_event(logging.getLogger("gym_gui.ui.forms"), LOG_UI_MAINWINDOW_INVALID_CONFIG, reason="any")
 
 
 def test_an_error_in_a_thread_is_shown_too(

@@ -180,6 +180,16 @@ def test_a_deleted_run_is_gone_and_undo_brings_it_back(
     assert not daemon.client.run(run_id).deleted
 
 
+def test_del_on_a_run_that_goes_on_says_what_to_do_first(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    app = make_cockpit(parts=PARTS)
+    panel = panel_of(app)
+    app.window.cockpit.runs.take([made(1, name="busy", state="EXEC")])
+    app.window.cockpit.selection.select([f"{1:026d}"])
+    qtbot.keyClick(panel.list, Qt.Key.Key_Delete)
+    (notice,) = notices(app)
+    assert (notice.text, notice.kind) == ("Not for busy: it is not over; cancel it first.", "warning")
+
+
 def test_of_several_runs_the_one_that_goes_takes_its_selection_with_it(make_cockpit: MakeCockpit) -> None:
     app = make_cockpit(parts=PARTS)
     panel, unexpected = filled(app), list[object]()

@@ -16,6 +16,7 @@ from pytestqt.qtbot import QtBot
 
 from gym_gui.services.checkpoints.entry import UNCHECKED, CheckpointEntry
 from gym_gui.tests.ui.conftest import MakeCockpit
+from gym_gui.tests.ui.test_run_rows import made
 from gym_gui.ui.dock_arrangement import ROOMY_WIDTH
 from gym_gui.ui.forms.environment_picker import EnvironmentPicker
 from gym_gui.ui.main_window import MainWindow
@@ -307,6 +308,21 @@ def test_the_stage_scrolls_for_the_page_in_front_alone(make_cockpit: MakeCockpit
     qtbot.waitUntil(lambda: stage.pages.height() > before)
     window.cockpit.selection.select([])
     qtbot.waitUntil(lambda: stage.pages.height() == before)
+
+
+def test_two_runs_are_compared_in_a_small_window_without_scrolling(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    window = opened(make_cockpit, qtbot, (1024, 600))
+    stage = window.findChild(Stage)
+    assert stage is not None
+    window.cockpit.runs.take([made(1), made(2)])
+    window.cockpit.selection.select([f"{number:026d}" for number in (1, 2)])
+    compared = stage.compared
+    qtbot.waitUntil(lambda: compared.minimumSizeHint().height() <= stage.height())
+    whole = compared.next_actions.visibleRegion().boundingRect()
+    assert whole.height() == compared.next_actions.height(), "the buttons are not cut"
+    resize(window, qtbot, (1280, 1000))
+    lowest = [compared._table, compared.next_actions]
+    qtbot.waitUntil(lambda: lowest == sorted(lowest, key=lambda one: one.mapTo(compared, QPoint(0, 0)).y()))
 
 
 def test_a_hint_is_cut_nowhere_that_a_shorter_one_fits(qtbot: QtBot) -> None:

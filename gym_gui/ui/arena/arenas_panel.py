@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from PyQt6.QtCore import Qt, pyqtSignal
-from PyQt6.QtGui import QShowEvent
+from PyQt6.QtCore import Qt, QTimer, pyqtSignal
+from PyQt6.QtGui import QHideEvent, QShowEvent
 from PyQt6.QtWidgets import (
     QHBoxLayout,
     QLabel,
@@ -20,14 +20,14 @@ from PyQt6.QtWidgets import (
 
 from gym_gui.services.arena.model import Arena
 from gym_gui.services.arena.seeds import shown_seeds
-from gym_gui.services.run_words import duration
+from gym_gui.services.run_words import ago
 from gym_gui.ui.arena.desk import ArenaDesk
 from gym_gui.ui.styling import tell
 from gym_gui.ui.widgets.empty_page import EmptyPage
 
 _NAME = Qt.ItemDataRole.UserRole
 _WIDTHS = (220, 160, 150, 320, 110)
-
+_LOOK_MILLISECONDS = 5_000
 
 _EXAMPLE = ("FrozenLake-v1", "0-99", "optimal random")
 """Names, which are the same in every language."""
@@ -85,6 +85,9 @@ class ArenasPanel(QWidget):
         desk.listed.connect(self._fill)
         desk.progressed.connect(self._tell)
         desk.told.connect(lambda sentence: tell(self.told, sentence, "error"))
+        self._later = QTimer(self)  # arenas of the command line come and grow, and all of them get older
+        self._later.setInterval(_LOOK_MILLISECONDS)
+        self._later.timeout.connect(desk.look_for_arenas)
 
     def _lay_out(self) -> None:
         line = QHBoxLayout()
@@ -110,7 +113,12 @@ class ArenasPanel(QWidget):
 
     def showEvent(self, event: QShowEvent | None) -> None:
         super().showEvent(event)
+        self._later.start()
         self._desk.look_for_arenas()
+
+    def hideEvent(self, event: QHideEvent | None) -> None:
+        self._later.stop()
+        super().hideEvent(event)
 
     def setFocus(self, reason: Qt.FocusReason = Qt.FocusReason.OtherFocusReason) -> None:
         place = self.list if self.pages.currentWidget() is self.list else self.entries
@@ -142,13 +150,29 @@ class ArenasPanel(QWidget):
             self.told.hide()
 
     def _fill(self, found: list[Arena]) -> None:
-        self.list.clear()
-        for arena in found:
-            entries = ", ".join(one.label for one in arena.entries)
-            age = f"{duration(max(0.0, time.time() - arena.created))} ago"
-            item = QTreeWidgetItem([arena.name, arena.env_id, shown_seeds(arena.seeds), entries, age])
-            item.setData(0, _NAME, arena.name)
-            self.list.addTopLevelItem(item)
-            if arena.name == self._desk.name:
-                self.list.setCurrentItem(item)
+        """Rows of the same arenas are told again where they stand: nobody who goes through them loses the place."""
+        names = [arena.name for arena in found]
+        if names != [str(item.data(0, _NAME)) for item in self._items()]:
+            chosen = self.list.currentItem()
+            kept = self._desk.name or (str(chosen.data(0, _NAME)) if chosen is not None else "")
+            self.list.clear()
+            for name in names:
+                item = QTreeWidgetItem()
+                item.setData(0, _NAME, name)
+                self.list.addTopLevelItem(item)
+                if name == kept:
+                    self.list.setCurrentItem(item)
+        now = time.time()
+        for item, arena in zip(self._items(), found, strict=True):
+            for column, text in enumerate(_row(arena, now)):
+                item.setText(column, text)
         self.pages.setCurrentWidget(self.list if found else self.empty)
+
+    def _items(self) -> list[QTreeWidgetItem]:
+        places = map(self.list.topLevelItem, range(self.list.topLevelItemCount()))
+        return [item for item in places if item is not None]
+
+
+def _row(arena: Arena, now: float) -> list[str]:
+    entries = ", ".join(one.label for one in arena.entries)
+    return [arena.name, arena.env_id, shown_seeds(arena.seeds), entries, ago(arena.created, now)]

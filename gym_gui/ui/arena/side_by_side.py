@@ -28,6 +28,7 @@ from gym_gui.services.arena.standings import Standing
 from gym_gui.services.compare.report import figure
 from gym_gui.services.recorded_steps import of_folder
 from gym_gui.services.replay.open_replay import Gone, OpenReplay
+from gym_gui.services.run_words import counted
 from gym_gui.ui.arena.desk import ArenaDesk
 from gym_gui.ui.arena.looks import colour_of
 from gym_gui.ui.context import Cockpit
@@ -96,8 +97,8 @@ class Cell(QWidget):
         for widget in (self.told, self.bar, self.end):
             layout.addWidget(widget)
         result = shot.result
-        ends = self.tr("ends with {total} in {steps} steps")
-        self.end.setText(ends.format(total=figure(result.total), steps=f"{result.length:,}"))
+        ends = self.tr("ends with {total} in {steps}")
+        self.end.setText(ends.format(total=figure(result.total), steps=counted(result.length, "step")))
         post = cockpit.bridge.post
         source = of_folder(result.recording)
         self.replay: OpenReplay | None = OpenReplay.of_episode(

@@ -215,11 +215,12 @@ class OptunaTab(QWidget):
         if found:
             self._show(found)
         elif found is not None:
-            self._tell(self.tr("The file holds no study yet. This page waits for one."))
+            self._tell(self.tr("This page waits for one."), self.tr("The file holds no study yet"))
         else:
             run = self._cockpit.runs.get(self._run_id)
             if run is not None and is_over(run):
-                self._tell(self.tr("This run belongs to no study. A run of a sweep does, or open a study file."))
+                text = self.tr("Runs of a sweep do. A file of Optuna's can be opened as well.")
+                self._tell(text, self.tr("This run belongs to no study"))
             else:
                 self._tell(self.tr("Not available yet: the run belongs to no study so far. This page waits for one."))
 

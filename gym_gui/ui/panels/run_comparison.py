@@ -28,7 +28,7 @@ from gym_gui.services.charts import files as chart_files
 from gym_gui.services.charts.panels import Panel
 from gym_gui.services.compare import figures, files, page, report
 from gym_gui.services.compare.comparison import Comparison, Question
-from gym_gui.services.compare.curves import Curves, curves_of
+from gym_gui.services.compare.curves import NO_BAND, Curves, curves_of
 from gym_gui.services.compare.measures import Axis, By
 from gym_gui.services.compare.of_runs import EACH, SEEDS, grouped, measured_and_compared
 from gym_gui.services.run_diff import MOST_RUNS as MOST_IN_DIFF
@@ -229,8 +229,8 @@ class RunComparison(QWidget):
         self._body = inside
 
     def _add_notes(self, layout: QVBoxLayout, found: Comparison) -> None:
-        """What weakens the result stands before the pictures."""
-        notes = (*found.notes, *self._curves.notes)
+        """What weakens the result stands before the pictures; that a group has one run is said once."""
+        notes = (*found.notes, *(note for note in self._curves.notes if not note.endswith(NO_BAND)))
         if notes:
             label = QLabel("; ".join(notes))
             label.setProperty("role", "warning")

@@ -269,7 +269,7 @@ class RunsPanel(QWidget):
     # ---- acting --------------------------------------------------------------------------------------------------
 
     def _do(self, wish: str) -> None:
-        """What a key in the list asks for; an action that does not apply stays undone."""
+        """What a key in the list asks for. What does not apply stays undone; who wanted to delete is told."""
         names = {"toggle": ("pause", "resume")}.get(wish, (wish,))
         actions = [self._cockpit.commands.action(RunActions.command(name)) for name in names]
         usable = [action for action in actions if action.isEnabled()]
@@ -277,6 +277,8 @@ class RunsPanel(QWidget):
             return  # Space never makes a new run
         if usable:
             usable[0].trigger()
+        elif wish == "delete":
+            self.actions_on_runs.tell_why_not(wish)
 
     def _ask_cancel(self, run_ids: Sequence[str]) -> None:
         self._come_forward()

@@ -49,7 +49,8 @@ class ComparedRuns(StageRuns):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(20, 16, 20, 14)
         layout.setSpacing(10)
-        layout.addLayout(self._make_head())
+        self._head = self._make_head()
+        layout.addLayout(self._head)
         layout.addWidget(self.plot, 1)
         layout.addWidget(self._table)
         self.differences = RunDifferences(cockpit)
@@ -120,18 +121,30 @@ class ComparedRuns(StageRuns):
         self.next_actions.setVisible(name == "curves")  # the others need the height
 
     def fit(self, room: QSize) -> None:
-        """Where there is little room, the numbers that say least give way; where it is low, the title does."""
+        """Where there is little room, numbers that say least give way; where it is low, buttons replace the title."""
         self._roomy = room.width() >= _NARROW
         flat = room.height() < _FLAT
+        if flat != self.title.isHidden():
+            self._put_actions_into_head(flat)
         self.title.setVisible(not flat)
         self._most_height = _FLAT_HEIGHT if flat else _MOST_HEIGHT
         self.plot.make_flat(flat)
         self.differences.note.setVisible(not flat)
         layout = self.layout()
         assert layout is not None
-        layout.setContentsMargins(*((12, 6, 12, 6) if flat else (20, 16, 20, 14)))
-        layout.setSpacing(6 if flat else 10)
+        layout.setContentsMargins(*((12, 4, 12, 4) if flat else (20, 16, 20, 14)))
+        layout.setSpacing(4 if flat else 10)
         self._fit()
+
+    def _put_actions_into_head(self, flat: bool) -> None:
+        layout = self.layout()
+        assert layout is not None
+        if flat:
+            layout.removeWidget(self.next_actions)
+            self._head.insertWidget(0, self.next_actions, 1)
+        else:
+            self._head.removeWidget(self.next_actions)
+            layout.addWidget(self.next_actions)
 
     def _fit(self) -> None:
         for line in (self._headings, *self._lines.values()) if self._headings else ():

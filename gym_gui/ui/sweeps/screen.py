@@ -107,7 +107,7 @@ class SweepScreen(QObject):
         resume = tr("Let the sweep go on; trials that a stop interrupted go on from their checkpoints")
         add(Command("sweep-resume", tr("Resume sweep"), menu, "", resume, "continue"), self.desk.resume)
         stop = tr("End the runs of the sweep, each with a checkpoint; asks first")
-        add(Command("sweep-stop", tr("End the sweep…"), menu, "", stop, "stop cancel"), self.ask_stop)
+        add(Command("sweep-stop", tr("Stop the sweep…"), menu, "", stop, "end cancel"), self.ask_stop)
         more = tr("Let the sweep try more settings, with all that it knows; asks how many")
         add(Command("sweep-more", tr("More trials…"), menu, "", more, "budget extend"), self.ask_more)
         train = tr("Put the settings of the chosen trial, or of the best, into the train form; nothing starts yet")

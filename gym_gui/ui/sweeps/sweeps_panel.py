@@ -17,7 +17,7 @@ from PyQt6.QtWidgets import (
     QWidget,
 )
 
-from gym_gui.services.run_words import counted, duration, quantity
+from gym_gui.services.run_words import ago, counted, quantity
 from gym_gui.services.sweeps.axes import filter_text
 from gym_gui.services.sweeps.insight import worth
 from gym_gui.services.sweeps.model import decode_sweep, decode_trial
@@ -174,7 +174,7 @@ def _row(message: pb.Sweep, now: float) -> list[str]:
         f"{begun:,} of {sweep.budget:,}",
         "–" if value is None else quantity(value),
         ", ".join(sweep.spec.space),
-        f"{duration(now - sweep.created_at)} ago",
+        ago(sweep.created_at, now),
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from PyQt6.QtCore import Qt, pyqtSignal
@@ -10,6 +9,7 @@ from PyQt6.QtGui import QKeyEvent, QMouseEvent
 from PyQt6.QtWidgets import QFrame, QGridLayout, QLabel, QWidget
 
 from gym_gui.services.checkpoints.entry import CheckpointEntry
+from gym_gui.services.run_words import ago
 from gym_gui.ui.styling import set_style_property
 from gym_gui.ui.theme import Theme
 from gym_gui.ui.widgets.sparkline import Sparkline
@@ -96,7 +96,7 @@ def score_words(entry: CheckpointEntry) -> str:
 def facts_text(entry: CheckpointEntry) -> str:
     parts = [f"step {entry.step:,}", size_text(entry.size)]
     if entry.created_at:
-        parts.append(age_text(time.time() - entry.created_at))
+        parts.append(ago(entry.created_at))
     return "  ·  ".join(parts)
 
 
@@ -113,10 +113,3 @@ def size_text(size: float) -> str:
             return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} GB"
-
-
-def age_text(seconds: float) -> str:
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds / length:.0f} {unit} ago"
-    return "just now"
