@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 
 from PyQt6.QtCore import QByteArray, QEvent, QObject, QRect, Qt, QTimer
@@ -31,6 +32,18 @@ _WHOLE_SCREEN = Qt.WindowState.WindowMaximized | Qt.WindowState.WindowFullScreen
 _KEYS = {False: "window.state", True: "window.narrow"}
 
 
+@dataclass(frozen=True)
+class _Lent:
+    """The room of docks that a page of the stage has for a while, and how they were before."""
+
+    to: object
+    places: Collection[Place]
+    also: Collection[QDockWidget]
+    is_narrow: bool
+    state: QByteArray
+    hidden: set[QDockWidget]
+
+
 class DockArrangement(QObject):
     """Looks after the docks of ``window``, given by name. ``parts`` say which of them come first in their place."""
 
@@ -40,6 +53,7 @@ class DockArrangement(QObject):
         self._first = [next((p.name for p in parts if p.place is place), "") for place in AREAS]
         self.is_narrow = False
         self._kept: dict[bool, QByteArray] = {}
+        self._lent: _Lent | None = None
         window.setCorner(Qt.Corner.BottomLeftCorner, AREAS[Place.LEFT])
         window.setCorner(Qt.Corner.BottomRightCorner, AREAS[Place.RIGHT])
         for area in AREAS.values():
@@ -102,6 +116,7 @@ class DockArrangement(QObject):
 
     def reset(self) -> None:
         """Every dock where it was made, or in the tabs below the stage."""
+        self._lent = None
         self._kept.clear()
         self._window.restoreState(self._as_made, LAYOUT_VERSION)
         for dock in self._docks.values():
@@ -109,6 +124,46 @@ class DockArrangement(QObject):
         if self.is_narrow:
             self._collapse()
         self._bring_first_forward()
+
+    # ---- room for a page -----------------------------------------------------------------------------------------
+
+    def make_room(self, page: object, places: Collection[Place], also: Collection[QDockWidget] = ()) -> None:
+        """Hide the docks in these places, and ``also`` some, until this page gives the room back or another one wants
+        it. Meanwhile the arrangement that is remembered is the one before: a cockpit that is killed opens with it."""
+        if self._lent is not None:
+            if self._lent.to is page:
+                return
+            self.give_room_back(self._lent.to)
+        self._keep_state()
+        self._lent = _Lent(page, places, also, self.is_narrow, self._window.saveState(LAYOUT_VERSION), set())
+        self._clear(self._lent)
+
+    def _clear(self, lent: _Lent) -> None:
+        areas, area_of = [AREAS[place] for place in lent.places], self._window.dockWidgetArea
+        for dock in self._docks.values():
+            if (area_of(dock) in areas or dock in lent.also) and not (dock.isHidden() or dock.isFloating()):
+                lent.hidden.add(dock)
+                was_in_front = not dock.visibleRegion().isEmpty()
+                dock.hide()
+                if was_in_front and area_of(dock) not in areas:  # Qt brings a neighbour forward, whatever it is
+                    self._bring_forward(area_of(dock))
+
+    def _bring_forward(self, area: Qt.DockWidgetArea) -> None:
+        first = next((name for place, name in zip(AREAS, self._first, strict=True) if AREAS[place] == area), "")
+        if first and not self._docks[first].isHidden():
+            self._docks[first].raise_()
+
+    def give_room_back(self, page: object) -> None:
+        """May be called by one that has none."""
+        lent = self._lent
+        if lent is None or lent.to is not page:
+            return
+        self._lent = None
+        if lent.is_narrow == self.is_narrow:
+            self._window.restoreState(lent.state, LAYOUT_VERSION)
+        else:  # that arrangement is for another width
+            for dock in lent.hidden:
+                dock.show()
 
     # ---- narrow and roomy ----------------------------------------------------------------------------------------
 
@@ -125,7 +180,7 @@ class DockArrangement(QObject):
 
     def _keep_state(self) -> None:
         """Keep the arrangement as it is in a width of its own: in another one Qt has squeezed the docks by now."""
-        if self._fits_narrow == self.is_narrow:
+        if self._fits_narrow == self.is_narrow and self._lent is None:
             self._kept[self.is_narrow] = self._window.saveState(LAYOUT_VERSION)
 
     def settle(self) -> None:
@@ -143,6 +198,8 @@ class DockArrangement(QObject):
         else:
             self._window.restoreState(kept if kept is not None else self._as_made, LAYOUT_VERSION)
         self._keep(shown, floating)
+        if self._lent is not None:
+            self._clear(self._lent)
         if kept is None or not self.is_narrow:  # all of them cannot be in front where there is one place for them
             for dock in front:
                 dock.raise_()

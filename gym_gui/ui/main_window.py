@@ -92,7 +92,7 @@ class MainWindow(QMainWindow):
         self.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
         for part in parts:
             self._add_part(part)
-        self._arrangement = DockArrangement(self, self.docks, parts)
+        self.arrangement = DockArrangement(self, self.docks, parts)
         self._connect(bridge)
         self._restore_layout()
         self._titles = DockTitles(self)
@@ -253,7 +253,7 @@ class MainWindow(QMainWindow):
         """Keep layout, theme and what the parts put into the preferences."""
         preferences = self.cockpit.preferences
         preferences.put("window.geometry", text_of(self.saveGeometry()))
-        self._arrangement.remember(preferences)
+        self.arrangement.remember(preferences)
         preferences.put("theme", self.cockpit.themes.theme.name)
         preferences.save()
 
@@ -262,7 +262,7 @@ class MainWindow(QMainWindow):
         if geometry:
             self.restoreGeometry(bytes_of(geometry))
         self._fit_the_screen()
-        self._arrangement.restore(self.cockpit.preferences)
+        self.arrangement.restore(self.cockpit.preferences)
 
     def _fit_the_screen(self) -> None:
         screen = QApplication.primaryScreen()
@@ -273,7 +273,7 @@ class MainWindow(QMainWindow):
 
     def reset_layout(self) -> None:
         self._fit_the_screen()
-        self._arrangement.reset()
+        self.arrangement.reset()
 
     def closeEvent(self, event: QCloseEvent | None) -> None:
         self._saver.stop()

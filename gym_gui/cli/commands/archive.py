@@ -131,6 +131,8 @@ def import_archive(session: CliSession, file: Path, as_new: bool, dry_run: bool,
         except ArchiveError as error:
             raise CliError(f"{file} cannot be imported: {fmt.one_line(str(error))}", ExitCode.REFUSED) from error
         except OSError as error:
+            if isinstance(error, FileNotFoundError) and not file.exists():
+                raise CliError(f"there is no file {file}", ExitCode.REFUSED) from error
             raise CliError(f"{file} cannot be imported: {_reason(error)}", ExitCode.FAILED) from error
         except DaemonAwayError as error:
             sentence = f"{error}. A run comes in whole or not at all: give the same command again"

@@ -75,7 +75,7 @@ def compare(
     """Compare groups of runs over their seeds.
 
     Several expressions are a group each: mosaic compare 'algo=ppo env=CartPole* as "PPO"' 'algo=dqn env=CartPole*'.
-    With one, or none, there is a group for each algorithm, or for each value of --each.
+    With one that has no name, or none, there is a group for each algorithm, or for each value of --each.
 
     IQM is the mean of the middle half of the runs. Intervals are 95 % of a stratified bootstrap; of a single run there
     is none. What weakens a comparison is said below it.
@@ -96,7 +96,7 @@ def compare(
     elif opens or force:
         raise click.UsageError("--open and --force are about a file: name it with --out")
     question = Question(By(by), at, dict(map(_reference, references)), mixed, samples)
-    found = _compared(session, expressions, each or "algo", question, unfinished=unfinished)
+    found = _compared(session, expressions, each, question, unfinished=unfinished)
     _tell(found, as_json=as_json, as_csv=as_csv, as_latex=as_latex)
     if out is not None:
         out_file.put(out, _content(found, out), opens=opens, quiet=as_json or as_csv or as_latex)
@@ -122,7 +122,7 @@ def _reference(text: str) -> tuple[str, Reference]:
 
 
 def _compared(
-    session: CliSession, expressions: Sequence[str], each: str, question: Question, *, unfinished: bool
+    session: CliSession, expressions: Sequence[str], each: str | None, question: Question, *, unfinished: bool
 ) -> Comparison:
     from gym_gui.services.compare.groups import CompareError
     from gym_gui.services.compare.of_runs import measured_and_compared
@@ -136,13 +136,15 @@ def _compared(
         raise CliError(str(error), ExitCode.REFUSED) from error
 
 
-def _groups(listing: Any, expressions: Sequence[str], each: str) -> list[Group]:
+def _groups(listing: Any, expressions: Sequence[str], each: str | None) -> list[Group]:
     from gym_gui.services.compare.groups import Wanted, groups_by, groups_of
 
     wanted = [Wanted.read(text) for text in expressions]
-    if len(wanted) > 1:
+    if len(wanted) > 1 or (wanted and wanted[0].is_named and each is None):
         return groups_of(listing, wanted)
-    return groups_by(listing, wanted[0].where if wanted else "", each)
+    if wanted and wanted[0].is_named:
+        raise click.UsageError("--each names its groups by their values: leave the name behind as out")
+    return groups_by(listing, wanted[0].where if wanted else "", each or "algo")
 
 
 # ---- what is shown -----------------------------------------------------------------------------------------------

@@ -6,10 +6,14 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from gym_gui.services.run_filter import FilterError, RunFacts, field_named, parse
+from gym_gui.services.run_filter import FIELDS, FilterError, RunFacts, field_named, parse
+from gym_gui.services.run_labels import config_of, flat_settings
 from mosaic_protocol.proto import trainer_pb2 as pb
+from mosaic_protocol.suggest import nearest
 
-_LABEL = re.compile(r"""(?:^|\s)as\s+("([^"]*)"|'([^']*)'|(\S+))\s*$""")
+_LABEL = re.compile(r"""(?:^|\s)as\s+("([^"]*)"|'([^']*)'|([^\s"']+))\s*$""")
+_OPEN_LABEL = re.compile(r"""(?:^|\s)as\s+(["'][^"']*)$""")
+"""A name whose quote is never closed."""
 _LONGEST_LABEL = 60
 MOST_RUNS = 1000
 """In one comparison."""
@@ -37,17 +41,21 @@ class Wanted:
 
     where: str
     label: str
+    is_named: bool = False
+    """Whether somebody gave the label."""
 
     @classmethod
     def read(cls, text: str) -> Wanted:
         """Raises FilterError."""
+        if (unclosed := _OPEN_LABEL.search(text)) is not None:
+            raise FilterError("the name behind as has no closing quote", unclosed.start(1), unclosed.end(1))
         found = _LABEL.search(text)
         where, _ = label_in(text)
         parse(where)
         label = next((part for part in found.groups()[1:] if part is not None), "") if found else where
         if found and not label.strip():
             raise FilterError("as needs a name behind it", found.start(1), found.end(1))
-        return cls(where, short_label(label.strip() or "all runs"))
+        return cls(where, short_label(label.strip() or "all runs"), is_named=bool(found))
 
 
 def label_in(text: str) -> tuple[str, str]:
@@ -75,11 +83,17 @@ def groups_of(listing: Listing, wanted: Sequence[Wanted]) -> list[Group]:
 
 
 def groups_by(listing: Listing, where: str, name: str) -> list[Group]:
-    """One group for each value that a field or a setting has among the runs that match. Raises CompareError."""
-    found = by_value(matching_runs(listing, where), name)
-    if not found:
+    """One group for each value that a field or a setting has among the runs that match. Raises CompareError, also for
+    a name that means nothing to any of them."""
+    runs = list(matching_runs(listing, where))
+    if not runs:
         raise _nothing_matches(where)
-    return found
+    if not field_named(name) and all(RunFacts(run).setting(name) is None for run in runs):
+        known = {field.name for field in FIELDS}.union(*(flat_settings(config_of(run.config_json)) for run in runs))
+        near = nearest(name, known)
+        hint = f"; did you mean {near!r}?" if near else ": each has the default, or the name is another"
+        raise CompareError(f"none of these runs has a field or was given a setting {name!r}{hint}")
+    return by_value(runs, name)
 
 
 def by_value(runs: Iterable[pb.Run], name: str) -> list[Group]:

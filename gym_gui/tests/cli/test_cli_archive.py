@@ -285,6 +285,8 @@ def test_a_hostile_archive_leaves_nothing(there: Home, tmp_path: Path) -> None:
         answer = elsewhere("import", str(file))
         assert answer.code == 2 and len(answer.err.splitlines()) == 1
         assert left_of_runs(target) == {}
+    missing = elsewhere("import", str(tmp_path / "nowhere.tar.zst"))
+    assert missing.code == 2 and missing.err.strip().endswith(f"there is no file {tmp_path / 'nowhere.tar.zst'}")
 
 
 def _changed_run(**changes: Any) -> Any:

@@ -55,6 +55,8 @@ def test_programs_get_the_same(mosaic: CommandLine) -> None:
     rows = list(csv.DictReader(mosaic("compare", "name=poor-*", "--each", "seed", "--csv").out.splitlines()))
     assert [row["group"] for row in rows] == ["0", "1", "2"]
     assert r"\begin{tabular}{lrrrr}" in mosaic("compare", "--latex", "name=good-*").out
+    (named,) = mosaic("compare", 'name=good-* as "Good"', "--json").json["groups"]
+    assert named["label"] == "Good", "one group that has a name is not divided"
 
 
 @pytest.mark.parametrize(
@@ -71,6 +73,8 @@ def test_programs_get_the_same(mosaic: CommandLine) -> None:
         (("--by", "evaluation", "--at", "3"), "leave it out with --by evaluation"),
         (("--json", "--csv"), "choose one of"),
         (("--open",), "name it with --out"),
+        (("name=good-*", "--each", "ofset"), "did you mean 'offset'?"),
+        (('name=good-* as "Good"', "--each", "seed"), "leave the name behind as out"),
         (("--out", "report.pdf"), "must end in .html, .png, .svg, .csv, .tex or .json"),
         (("--out", "/no/such/folder/report.html"), "there is no folder"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -58,12 +59,14 @@ def listing(*runs: pb.Run) -> Any:
     ],
 )
 def test_an_expression_may_name_its_group(text: str, where: str, label: str) -> None:
-    assert Wanted.read(text) == Wanted(where, label)
+    assert Wanted.read(text) == Wanted(where, label, is_named=" as " in text)
 
 
 def test_an_empty_name_and_a_wrong_expression_are_refused() -> None:
     with pytest.raises(FilterError, match="as needs a name"):
         Wanted.read('algo=ppo as ""')
+    with pytest.raises(FilterError, match="no closing quote"):
+        Wanted.read('algo=ppo as "PPO')
     with pytest.raises(FilterError, match="is not a number"):
         Wanted.read("seed=one as x")
 
@@ -73,7 +76,17 @@ def test_each_expression_is_a_group_over_all_pages() -> None:
     groups = groups_of(listing(*runs), [Wanted("algo=ppo", "PPO"), Wanted("algo=dqn", "DQN")])
     assert [(group.label, len(group.runs)) for group in groups] == [("PPO", 5), ("DQN", 3)]
     assert [group.label for group in groups_by(listing(*runs), "", "algorithm")] == ["dqn", "ppo"]
-    assert [group.label for group in groups_by(listing(*runs), "", "gamma")] == ["no gamma"]
+
+
+def test_groups_by_a_setting_need_one_run_that_was_given_it() -> None:
+    config = {"metadata": {"worker": {"config": {"extras": {"algo_params": {"learning_rate": 0.001}}}}}}
+    given, left = made(0, config_json=json.dumps(config)), made(1)
+    groups = groups_by(listing(given, left), "", "learning_rate")
+    assert [group.label for group in groups] == ["learning_rate=0.001", "no learning_rate"]
+    with pytest.raises(CompareError, match="'learning_rat'; did you mean 'learning_rate'"):
+        groups_by(listing(given, left), "", "learning_rat")
+    with pytest.raises(CompareError, match="each has the default"):
+        groups_by(listing(left), "", "gamma")
 
 
 @pytest.mark.parametrize(

@@ -418,7 +418,7 @@ def test_a_replay_that_is_closed_gives_back_the_focus_and_the_panel(make_cockpit
     window = make_cockpit(parts=None).window
     window.setMinimumSize(900, 560)
     window.resize(1024, 600)
-    qtbot.waitUntil(lambda: window._arrangement.is_narrow)
+    qtbot.waitUntil(lambda: window.arrangement.is_narrow)
     replay = next(one for one in window.findChildren(ReplayScreen))
     with qtbot.waitActive(window, timeout=HANG):
         window.activateWindow()

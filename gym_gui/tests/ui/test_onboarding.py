@@ -65,7 +65,7 @@ def test_the_welcome_covers_no_half_of_a_word(make_cockpit: MakeCockpit, qtbot: 
 
     for size in ((1024, 600), (1280, 1000), (900, 560)):
         window.resize(*size)
-        qtbot.waitUntil(lambda: (window.width() < 1200) is window._arrangement.is_narrow)
+        qtbot.waitUntil(lambda: (window.width() < 1200) is window.arrangement.is_narrow)
         small = size[1] < 700
         qtbot.waitUntil(lambda small=small: empty.content.isHidden() is small and covered() is small)
     steps.welcome.put_away()
@@ -79,7 +79,7 @@ def test_no_hint_covers_half_of_a_word_on_the_stage(make_cockpit: MakeCockpit, q
     assert steps is not None and empty is not None
     window.setMinimumSize(900, 560)  # the screen of tests is smaller
     window.resize(1024, 600)
-    qtbot.waitUntil(lambda: window._arrangement.is_narrow)
+    qtbot.waitUntil(lambda: window.arrangement.is_narrow)
     steps.tour.start()
     qtbot.waitUntil(empty.content.isHidden)
     steps.tour.put_away()
@@ -96,7 +96,7 @@ def test_every_hint_frames_what_it_explains_and_stays_inside_the_window(
     window.setMinimumSize(900, 560)  # the screen of tests is smaller
     for size in ((900, 560), (1280, 800)):
         window.resize(*size)
-        qtbot.waitUntil(lambda: (window.width() < 1200) is window._arrangement.is_narrow)
+        qtbot.waitUntil(lambda: (window.width() < 1200) is window.arrangement.is_narrow)
         steps.tour.start()
         for hint in steps.tour._hints:
             assert steps.tour._title.text() == hint.title
@@ -173,10 +173,10 @@ def test_a_card_stays_in_front_while_the_window_gets_narrow(make_cockpit: MakeCo
     assert steps is not None
     window.setMinimumSize(900, 560)  # the screen of tests is smaller
     window.resize(1280, 800)
-    qtbot.waitUntil(lambda: not window._arrangement.is_narrow)
+    qtbot.waitUntil(lambda: not window.arrangement.is_narrow)
     steps.tour.start()
     window.resize(900, 560)
-    qtbot.waitUntil(lambda: window._arrangement.is_narrow)
+    qtbot.waitUntil(lambda: window.arrangement.is_narrow)
     qtbot.waitUntil(lambda: _in_front(window, steps.tour))
 
 

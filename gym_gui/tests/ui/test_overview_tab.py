@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from PyQt6.QtCore import Qt
+from PyQt6.QtCore import QPoint, QSize, Qt
 from PyQt6.QtGui import QGuiApplication
 from PyQt6.QtWidgets import QTreeWidgetItem
 from pytestqt.qtbot import QtBot
 
+from gym_gui.services.run_load import Course
 from gym_gui.services.run_overview import Fact
 from gym_gui.tests.support.daemon_process import DaemonProcess
 from gym_gui.tests.ui.conftest import MakeCockpit
@@ -66,14 +67,16 @@ def test_names_are_not_cut_off_beside_room(make_cockpit: MakeCockpit, qtbot: QtB
 
 
 def test_the_notes_are_whole_in_a_low_tab(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
-    """As high as a window of 1024x600 leaves it."""
+    """As high as a window of 1024x600 leaves it, and narrower."""
     _, tab = opened(make_cockpit, qtbot)
     notes = tab.labels.notes
-    tab.resize(680, 210)
-    qtbot.waitUntil(lambda: tab.height() == 210)
-    qtbot.wait(20)
-    assert notes.mapTo(tab, notes.rect().bottomLeft()).y() < tab.search.y(), "its frame ends above the search"
-    assert notes.visibleRegion().boundingRect().height() == notes.height() >= notes.minimumHeight()
+    for width in (480, 680):
+        tab.resize(width, 210)
+        qtbot.waitUntil(lambda width=width: tab.size() == QSize(width, 210))
+        qtbot.wait(20)
+        frame = notes.rect().translated(notes.mapTo(tab, QPoint()))
+        assert frame.bottom() < tab.search.y() or frame.right() < tab.search.x(), "it ends before the search"
+        assert notes.visibleRegion().boundingRect().height() == notes.height() >= notes.minimumHeight()
 
 
 def test_a_search_unfolds_what_it_finds_and_news_leave_the_rest_as_it_was(
@@ -185,3 +188,18 @@ def test_what_somebody_types_survives_news_and_escape_brings_back_what_was_there
     qtbot.keyClick(tab.labels.name, Qt.Key.Key_Escape)
     assert tab.labels.name.text() == "run-1"
     assert list(tab.labels.chips) == ["odd"]
+
+
+def test_where_it_is_low_and_wide_facts_stand_beside_the_labels(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    """Below them one line of the facts was in sight in a window of 1024x600."""
+    _, tab = opened(make_cockpit, qtbot)
+    tab.load.show_courses([Course("CPU", [(0.0, 1.0), (1.0, 2.0)], "2 %", "2 %")])
+    tab.resize(690, 215)
+    qtbot.waitUntil(lambda: tab.list.x() > tab.labels.geometry().right(), timeout=HANG)
+    assert tab.list.height() > 130, "five lines"
+    assert tab.load.isVisible(), "there is room for it below the notes"
+    tab.resize(400, 215)
+    qtbot.waitUntil(lambda: tab.list.y() > tab.labels.geometry().bottom(), timeout=HANG)
+    assert not tab.load.isVisible()
+    tab.resize(690, 600)
+    qtbot.waitUntil(lambda: tab.load.isVisible() and tab.list.y() > tab.load.geometry().bottom(), timeout=HANG)

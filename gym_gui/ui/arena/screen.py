@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from PyQt6.QtCore import QByteArray, QObject, Qt, QTimer
-from PyQt6.QtWidgets import QDockWidget, QMainWindow, QTabBar
+from PyQt6.QtCore import QObject
 
 from gym_gui.ui.arena.arenas_panel import ArenasPanel
 from gym_gui.ui.arena.desk import ArenaDesk
 from gym_gui.ui.arena.page import ArenaPage
 from gym_gui.ui.commands import Command
 from gym_gui.ui.context import Cockpit
+from gym_gui.ui.dock_arrangement import AREAS, DockArrangement
 from gym_gui.ui.panels.stage import Stage
 
 
@@ -26,7 +26,6 @@ class ArenaScreen(QObject):
         self.page.hide()
         self.page.left.connect(self.close)
         self.panel: ArenasPanel | None = None
-        self._docks_before: QByteArray | None = None
         stage.displaced.connect(self._displaced)
         stage.closing.connect(self._end)
         for changed in (self.desk.changed, self.desk.progressed):
@@ -55,25 +54,17 @@ class ArenaScreen(QObject):
             self.panel.setFocus()
 
     def _make_room(self) -> None:
-        window = self._stage.window()
-        if isinstance(window, QMainWindow) and self._docks_before is None:
-            self._docks_before = window.saveState()
-            for dock in window.findChildren(QDockWidget):
-                dock.hide()
-            QTimer.singleShot(0, self._hide_tabs)
-
-    def _hide_tabs(self) -> None:
-        """Qt leaves the tabs of docks that were hidden all at once where they were first made, over the menu."""
-        window = self._stage.window()
-        if window is not None and self._docks_before is not None:
-            for bar in window.findChildren(QTabBar, options=Qt.FindChildOption.FindDirectChildrenOnly):
-                bar.hide()
+        if (arrangement := self._arrangement) is not None:
+            arrangement.make_room(self, tuple(AREAS))
 
     def _give_room_back(self) -> None:
-        window, before = self._stage.window(), self._docks_before
-        self._docks_before = None
-        if isinstance(window, QMainWindow) and before is not None:
-            window.restoreState(before)
+        if (arrangement := self._arrangement) is not None:
+            arrangement.give_room_back(self)
+
+    @property
+    def _arrangement(self) -> DockArrangement | None:
+        found = getattr(self._stage.window(), "arrangement", None)
+        return found if isinstance(found, DockArrangement) else None
 
     def _displaced(self) -> None:
         """Something else came in front: the docks belong to it."""

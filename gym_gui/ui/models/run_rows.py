@@ -229,9 +229,9 @@ def _folded(field: str) -> Callable[[RunRow], str | None]:
 # A narrow window shows the first five: which run, how far, how well, for how long still.
 COLUMNS = (
     Column("status", 102, lambda row, now: row.word, lambda row: _URGENCY.get(row.word, 99)),
-    Column("name", 150, _plain("name"), _folded("name")),
+    Column("name", 142, _plain("name"), _folded("name")),
     Column("steps", 156, lambda row, now: steps_text(row.run), lambda row: row.run.last_step, True, True),
-    Column("return", 112, _measured(MEAN_RETURN), _headline(MEAN_RETURN), True, True),
+    Column("return", 104, _measured(MEAN_RETURN), _headline(MEAN_RETURN), True, True),
     Column("eta", 74, _eta_text, lambda row: row.remaining(), right=True),
     Column("elapsed", 74, _elapsed_text, lambda row: row.run.active_seconds or None, True, True),
     Column("algorithm", 100, _plain("algo"), _folded("algo")),

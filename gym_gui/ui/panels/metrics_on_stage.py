@@ -1,4 +1,4 @@
-"""The metrics in the middle of the cockpit, as many plots beside each other as there is room for."""
+"""The metrics as wide as the window, as many plots beside each other as there is room for; the runs stay below."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from PyQt6.QtWidgets import QApplication, QDockWidget
 
 from gym_gui.ui.commands import Command
 from gym_gui.ui.context import Cockpit
+from gym_gui.ui.dock_arrangement import DockArrangement
 from gym_gui.ui.panels.metrics_panel import MetricsPanel
 from gym_gui.ui.panels.stage import Stage
 from gym_gui.ui.panes import enter
+from gym_gui.ui.parts import Place
 from gym_gui.ui.widgets.empty_page import EmptyPage
 
 _COMMAND = "metrics-on-stage"
@@ -23,11 +25,12 @@ class MetricsOnStage(QObject):
         self._panel, self._stage = panel, stage
         self._dock: QDockWidget | None = None
         self._title = ""
-        help_text = self.tr("Show every curve in the middle of the window, in a wide grid, or back at its side")
+        help_text = self.tr("Show every curve as wide as the window, in a grid, or back at its side")
         command = Command(
             _COMMAND, self.tr("Curves on the stage"), "View/Curves", "Ctrl+Shift+M", help_text, "full width grid wide"
         )
         self._action = cockpit.commands.add(command, self._follow, checkable=True)
+        panel.toolbar.leave.clicked.connect(self.give_back)
         stage.pages.currentChanged.connect(lambda _: self._stage_changed())
         stage.closing.connect(self.give_back)
 
@@ -46,6 +49,8 @@ class MetricsOnStage(QObject):
         if self.is_on or not isinstance(dock, QDockWidget):
             return
         self._dock, self._title = dock, dock.windowTitle()
+        if (arrangement := self._arrangement) is not None:
+            arrangement.make_room(self, (Place.LEFT, Place.RIGHT), [dock])
         away = EmptyPage()
         away.tell(
             self.tr("The curves are on the stage"),
@@ -56,6 +61,7 @@ class MetricsOnStage(QObject):
         dock.setWidget(away)
         dock.setWindowTitle(self._title)
         self._action.setChecked(True)
+        self._panel.toolbar.leave.show()
         self._stage.show_over(self._panel)
         self._panel.show()
         self._panel.setFocus()
@@ -72,11 +78,19 @@ class MetricsOnStage(QObject):
         self._stage.pages.removeWidget(self._panel)
         dock.setWidget(self._panel)
         dock.setWindowTitle(self._title)
+        self._panel.toolbar.leave.hide()
+        if (arrangement := self._arrangement) is not None:
+            arrangement.give_room_back(self)
         if away is not None:
             away.deleteLater()
         self._stage.end_over(self._panel)
         if goes_along:  # Qt would give the keyboard to the modes of the form
             enter(focused if inside and focused is not None else self._panel)
+
+    @property
+    def _arrangement(self) -> DockArrangement | None:
+        found = getattr(self._stage.window(), "arrangement", None)
+        return found if isinstance(found, DockArrangement) else None
 
     def _stage_changed(self) -> None:
         if self.is_on and self._stage.pages.currentWidget() is not self._panel:

@@ -128,7 +128,8 @@ class OptunaTab(QWidget):
     def _lay_out(self) -> None:
         bar = QHBoxLayout()
         bar.setContentsMargins(10, 6, 10, 4)
-        bar.addWidget(self.title, 1)
+        bar.addWidget(self.title)
+        bar.addStretch(1)
         bar.addWidget(self.choice)
         bar.addWidget(self.other)
         page = QWidget()

@@ -7,9 +7,18 @@ import time
 
 from PyQt6.QtCore import Qt, QUrl
 from PyQt6.QtGui import QDesktopServices, QGuiApplication, QResizeEvent, QShowEvent
-from PyQt6.QtWidgets import QHBoxLayout, QHeaderView, QLineEdit, QPushButton, QTreeWidgetItem, QVBoxLayout, QWidget
+from PyQt6.QtWidgets import (
+    QBoxLayout,
+    QHBoxLayout,
+    QHeaderView,
+    QLineEdit,
+    QPushButton,
+    QTreeWidgetItem,
+    QVBoxLayout,
+    QWidget,
+)
 
-from gym_gui.services.run_load import load_of
+from gym_gui.services.run_load import Course, load_of
 from gym_gui.services.run_overview import SECTIONS, Fact, SectionName, found_in, overview_of
 from gym_gui.services.run_words import is_over
 from gym_gui.ui.context import Cockpit
@@ -24,6 +33,9 @@ _FOLDED: tuple[SectionName, ...] = ("defaults", "environment")
 _NAME_WIDTH, _MOST_NAME_WIDTH = 150, 200
 _LEAST_HEIGHT, _LOW_HEIGHT, _ROOMY_HEIGHT = 210, 280, 420
 _LEAST_LIST = 44
+_AROUND = 20
+_WIDE = 600
+"""Where it is low and this wide, facts stand beside the labels: below them two lines would be in sight."""
 _LOAD_SECONDS = 5.0
 _FOR_GOOD = float("inf")
 _CHIPS: dict[SectionName, str] = {"changed": FILLED, "defaults": OUTLINED}
@@ -69,22 +81,36 @@ class OverviewTab(QWidget):
         head = QHBoxLayout()
         head.addWidget(self.search, 1)
         head.addWidget(self.copy)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(10, 10, 10, 10)
-        layout.addWidget(self.labels)
-        layout.addWidget(self.load)
-        layout.addLayout(head)
-        layout.addWidget(self.list, 1)
+        about, facts = QVBoxLayout(), QVBoxLayout()
+        about.addWidget(self.labels)
+        about.addWidget(self.load)
+        about.addStretch()
+        facts.addLayout(head)
+        facts.addWidget(self.list, 1)
+        self._parts = QBoxLayout(QBoxLayout.Direction.TopToBottom, self)
+        self._parts.setContentsMargins(10, 10, 10, 10)
+        self._parts.addLayout(about)
+        self._parts.addLayout(facts, 1)
         cockpit.runs.changed.connect(self._runs_changed)
 
     def resizeEvent(self, event: QResizeEvent | None) -> None:
-        """Where it is low, the curves give way to the facts, and the room between the parts to the notes."""
         super().resizeEvent(event)
-        self.load.allow(self.height() >= _ROOMY_HEIGHT)
-        layout, low = self.layout(), self.height() < _LOW_HEIGHT
-        assert layout is not None
-        layout.setContentsMargins(10, 6 if low else 10, 10, 4 if low else 10)
-        layout.setSpacing(4 if low else 6)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Where it is low, the curves give way to the facts, and the room between the parts to the notes."""
+        roomy, low = self.height() >= _ROOMY_HEIGHT, self.height() < _LOW_HEIGHT
+        beside = not roomy and self.width() >= _WIDE
+        needed = self.labels.minimumSizeHint().height() + self.load.sizeHint().height()
+        self.load.allow(roomy or (beside and needed + _AROUND <= self.height()))
+        ways = QBoxLayout.Direction
+        self._parts.setDirection(ways.LeftToRight if beside else ways.TopToBottom)
+        self._parts.setStretch(0, 1 if beside else 0)
+        self._parts.setContentsMargins(10, 6 if low else 10, 10, 4 if low else 10)
+        for layout in (self._parts, *self.findChildren(QVBoxLayout)):
+            layout.setSpacing(4 if low else 6)
+        if beside:
+            self._parts.setSpacing(14)
 
     def close_tab(self) -> None:
         self._cockpit.runs.changed.disconnect(self._runs_changed)
@@ -126,8 +152,12 @@ class OverviewTab(QWidget):
         self._load_read_at = _FOR_GOOD if over else now
         run_id = self.run_id
         self._cockpit.bridge.call(
-            lambda client: load_of(client, run_id), self.load.show_courses, self._load_failed, owner=self
+            lambda client: load_of(client, run_id), self._take_load, self._load_failed, owner=self
         )
+
+    def _take_load(self, courses: list[Course]) -> None:
+        self.load.show_courses(courses)
+        self._arrange()
 
     def _load_failed(self, _: str) -> None:
         """Of little weight: the next news try again."""

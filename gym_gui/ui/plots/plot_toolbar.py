@@ -47,6 +47,7 @@ class PlotToolbar(QWidget):
             upper.addWidget(widget)
         upper.insertSpacing(1, 4)  # two boxes that touch look like one
         upper.addStretch(1)
+        upper.addWidget(self.leave)
         lower.addWidget(self._smoothing_title)
         lower.addWidget(self.smoothing, 3)
         lower.addWidget(self._amount)
@@ -113,7 +114,7 @@ class PlotToolbar(QWidget):
         for row in (self._upper, self._lower):
             row.removeWidget(self.filter)
         # Beside what is chosen, and not alone in a row of its own.
-        row, place = (self._lower, _AMONG_CURVES) if curves else (self._upper, -1)
+        row, place = (self._lower, _AMONG_CURVES) if curves else (self._upper, self._upper.count() - 1)
         row.insertWidget(place, self.filter, 2)
         self.kind_changed.emit(self.shown_kind)
 
@@ -152,6 +153,11 @@ class PlotToolbar(QWidget):
         self._amount.setMinimumWidth(self.fontMetrics().horizontalAdvance("0.999") + 4)
 
     def _make_actions(self) -> None:
+        self.leave = QToolButton()
+        self.leave.setText(self.tr("Close"))
+        self.leave.setToolTip(self.tr("Put the curves back at the side, and the panels where they were (Ctrl+Shift+M)"))
+        self.leave.setAccessibleName(self.tr("Put the curves back at the side"))
+        self.leave.hide()
         self.reset = QToolButton()
         self.reset.setToolTip(self.tr("See the whole of every curve again"))
         self.reset.setAccessibleName(self.tr("Reset the view"))
