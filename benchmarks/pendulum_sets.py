@@ -35,7 +35,7 @@ def make_sets(home: Path) -> None:
     paths = MosaicPaths(home)
     if paths.dataset("pendulum-replay").exists():
         return
-    half, last = _trained(home / "sac")
+    half, last = sac_trained(home / "sac", ENV_ID, STEPS)
     random = np.random.default_rng(0)
     space: Any = gym.make(ENV_ID).action_space
     players: dict[str, Choose] = {
@@ -53,11 +53,11 @@ def make_sets(home: Path) -> None:
     _write(paths, "pendulum-replay", _replayed(last), references)
 
 
-def _trained(folder: Path) -> tuple[Path, Path]:
+def sac_trained(folder: Path, env_id: str, steps: int) -> tuple[Path, Path]:
     """SAC's checkpoints in the middle and at the end of its training."""
     folder.mkdir(parents=True, exist_ok=True)
-    words = ["--env-id", ENV_ID, "--total-timesteps", str(STEPS), "--learning-starts", "1000"]
-    words += ["--checkpoint-every", str(STEPS // 2), "--buffer-size", str(STEPS), "--seed", "1"]
+    words = ["--env-id", env_id, "--total-timesteps", str(steps), "--learning-starts", "1000"]
+    words += ["--checkpoint-every", str(steps // 2), "--buffer-size", str(steps), "--seed", "1"]
     script = PACKAGE / "cleanrl" / "sac_continuous_action.py"
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
     subprocess.run([sys.executable, str(script), *words], cwd=folder, env=environment, check=True, capture_output=True)

@@ -9,6 +9,10 @@ from dataclasses import asdict, dataclass, field, replace
 from statistics import mean, median, pstdev, quantiles
 from typing import Any, TypeVar
 
+import numpy
+
+from gym_gui.services.compare.statistics import Estimate, estimate, iqm
+
 T = TypeVar("T")
 
 _COMPARISONS: dict[str, Callable[[float, float], bool]] = {
@@ -44,6 +48,8 @@ class Line:
     unit: str = ""
     target: Target | None = None
     over_seeds: bool = False
+    is_iqm: bool = False
+    """Over seeds the interquartile mean counts, and is shown with the interval of 95 % that the bootstrap gives it."""
     apart: Mapping[str, str] = field(default_factory=dict)
     """When and how this line was measured, as far as that differs from the rest of its section."""
 
@@ -53,7 +59,13 @@ class Line:
 
     @property
     def centre(self) -> float:
+        if self.is_iqm:
+            return self._estimate.value
         return mean(self.values) if self.over_seeds else median(self.values)
+
+    @property
+    def _estimate(self) -> Estimate:
+        return estimate(iqm, [numpy.array(self.values, dtype=float)])
 
     @property
     def reached(self) -> bool | None:
@@ -66,6 +78,8 @@ class Line:
 
     @property
     def measured(self) -> str:
+        if self.is_iqm and (found := self._estimate).low is not None and found.high is not None:
+            return f"{figure(found.value, self.unit)} (IQM, {figure(found.low)} to {figure(found.high)})"
         if self.over_seeds and len(self.values) > 1:
             return f"{figure(mean(self.values))} ± {figure(pstdev(self.values), self.unit)}"
         return figure(self.centre, self.unit)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from corl_worker.acting import Scales, acting
 from corl_worker.replay import Replay
@@ -15,7 +16,8 @@ from corl_worker.task import OfflineTask
 from mosaic_protocol.headline import RETURN_TAG
 from mosaic_worker.learning.run_state import RunState
 from mosaic_worker.learning.seeding import action_stream
-from mosaic_worker.offline import ObservationScale, RewardScale, Transitions
+from mosaic_worker.offline import Data, ObservationScale, RewardScale
+from mosaic_worker.offline.rows_file import fits_into_memory, table_in_file
 from mosaic_worker.policies.evaluation import Episode, Player
 from mosaic_worker.policies.policy import Policy
 from mosaic_worker.state.training_state import TrainingState
@@ -30,7 +32,7 @@ LARGEST_LOSS = 1e12
 class OfflineRun:
     """Counts gradient updates, which are the steps of a run. A script's loop is::
 
-    run.restore(transitions)
+    run.restore(data)
     while run.goes_on():
         run.play()
         learner.update(replay.sample(args.batch_size, device))
@@ -93,17 +95,30 @@ class OfflineRun:
         """How much of its online part is done, from 0 to 1."""
         return max(0, self.updates - self.offline_steps) / max(1, self.steps - self.offline_steps)
 
-    def restore(self, data: Transitions) -> None:
+    def restore(self, data: Data) -> None:
         """Go on from the checkpoint that the arguments name, if any; then read the data in, on the run's scales. A run
         that begins with another one's networks keeps their scales, too: they were learned behind these."""
         args = self.args
         self.scales.take(observation_scale(args, data), reward_scale(args, data))
         self.state.restore()
-        self.replay.load(data, self.scales, getattr(args, "discount", 0.99))
+        self.replay.load(data, self.scales, getattr(args, "discount", 0.99), self._table)
         self.task.introduce()
         if self.task.online is not None:
             self.session.record(self.task.online)
         self.session.begin(self.steps)
+
+    def _table(self, rows: int, width: int) -> Tensor:
+        """Room for what is learned from; what memory is too small for is a file of the run's folder while it runs."""
+        size = 4 * rows * width
+        if fits_into_memory(size):
+            return torch.empty(rows, width)
+        table = torch.from_numpy(table_in_file(rows, width, self.session.run_dir))
+        print(
+            f"The rows to learn from take {size / 1e9:,.1f} GB, more than half of the memory that is free: they are "
+            "drawn from a file.",
+            flush=True,
+        )
+        return table
 
     def goes_on(self) -> bool:
         """The top of a turn: attend to the session and judge the policy when it is due. False at the end of the run."""
@@ -223,13 +238,13 @@ class OnlinePlayer:
             self.total, self.length = 0.0, 0
 
 
-def observation_scale(args: Any, data: Transitions) -> ObservationScale:
+def observation_scale(args: Any, data: Data) -> ObservationScale:
     if not args.normalize:
-        return ObservationScale.none(data.observations.shape[1])
-    return ObservationScale.of(data.observations)
+        return ObservationScale.none(data.width)
+    return ObservationScale.of(data)
 
 
-def reward_scale(args: Any, data: Transitions) -> RewardScale:
+def reward_scale(args: Any, data: Data) -> RewardScale:
     """With ``--normalize-reward`` the best and the worst episode lie as many points apart as the longest has steps, so
     that a step's reward is of the order of 1; then ``--reward-scale`` and ``--reward-bias``. Those who imitate have
     neither."""

@@ -7,6 +7,7 @@ from typing import Any
 from corl_worker.config import WorkerConfig
 from mosaic_worker.errors import UsageError
 from mosaic_worker.offline import OfflineDataset, open_dataset
+from mosaic_worker.offline.rows_file import fits_into_memory
 from mosaic_worker.script_worker.config import ConfigError
 from mosaic_worker.script_worker.environments import Spaces, check_action_space, gymnasium_spaces
 from mosaic_worker.script_worker.plan import ScriptPlan
@@ -15,6 +16,8 @@ _MB = 2**20
 _BASE_MB, _KEPT_MB = 500, 200
 """Python with PyTorch; a few checkpoints."""
 _COPIES = 4
+_PARTS_MB = 200
+"""While rows are read in parts."""
 _ROW_BYTES = 300
 """Of a logged row, in the journal and in TensorBoard files together; measured with CORL's iql."""
 
@@ -39,12 +42,17 @@ def look_at(name: str, env_id: str, plan: ScriptPlan) -> dict[str, Any]:
 
 def needs_of(dataset: OfflineDataset, plan: ScriptPlan) -> dict[str, Any]:
     """What the run is going to take of this machine, for a client that knows what there is. Scripts of CORL hold the
-    columns, what they make of them and a buffer at the same time, and log every update."""
+    columns, what they make of them and a buffer at the same time, and log every update; ours hold the rows once, in
+    memory or else in a file."""
     data = dataset.rows * dataset.row_bytes
     steps = (plan.order.total or 0) if plan.order is not None else 0
+    memory, disk = _COPIES * data // _MB, steps * _ROW_BYTES // _MB
+    if not steps:
+        in_memory = fits_into_memory(data)
+        memory, disk = (_PARTS_MB + data // _MB, 0) if in_memory else (_PARTS_MB, data // _MB)
     needs = {
-        "memory_mb": _BASE_MB + (_COPIES if steps else 2) * data // _MB,
-        "disk_mb": _KEPT_MB + steps * _ROW_BYTES // _MB,
+        "memory_mb": _BASE_MB + memory,
+        "disk_mb": _KEPT_MB + disk,
         "because": f"{dataset.rows:,} rows of the dataset",
     }
     return {**needs, "gpu_memory_mb": _BASE_MB + data // _MB} if plan.values.get("device") == "cuda" else needs

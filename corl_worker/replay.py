@@ -1,7 +1,9 @@
-"""The transitions of a run in memory: the dataset's on the run's scales, and those that it made online behind them."""
+"""The transitions of a run: the dataset's on the run's scales, and those that it made online behind them. A table in
+memory, or in a file where it is too large for that."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +14,10 @@ from torch import Tensor
 
 from corl_worker.acting import Scales
 from corl_worker.task import OfflineTask
-from mosaic_worker.offline import Transitions
+from mosaic_worker.offline import Data, Transitions
 
+MakeTable = Callable[[int, int], Tensor]
+"""Room for so many rows of so many numbers."""
 UNKNOWN_RETURN = -1e9
 """Of a row whose episode is not over: no value lies below it."""
 
@@ -51,6 +55,7 @@ class Replay:
         self.size, self.action_size = task.observation_size, 1 if task.is_discrete else task.action_size
         self.with_next_actions, self.with_returns = next_actions, returns
         self.rows, self.filled, self.offline = torch.empty(0), 0, 0
+        self._make_table: MakeTable = torch.empty
         self.gamma = 0.99
         self._kept: Tensor | None = None
 
@@ -64,10 +69,18 @@ class Replay:
             + self.with_returns
         )
 
-    def load(self, data: Transitions, scales: Scales, gamma: float = 0.99) -> None:
+    def load(self, data: Data, scales: Scales, gamma: float = 0.99, make_table: MakeTable = torch.empty) -> None:
         """Take the dataset's rows in; those that were made online before a resume come behind them."""
-        self.offline, self.gamma = len(data), gamma
-        self.rows = torch.empty(self.offline + self.online_steps, self.width)
+        self.offline, self.gamma, self._make_table, self.filled = len(data), gamma, make_table, 0
+        self.rows = make_table(self.offline + self.online_steps, self.width)
+        for part in data.parts():
+            self._take(part, scales)
+        if self._kept is not None:
+            self._append(self._kept)
+            self._kept = None
+
+    def _take(self, data: Transitions, scales: Scales) -> None:
+        """Rows of whole episodes, behind those that are there."""
         rewards = scales.rewards(data.rewards)
         columns = [
             scales.observations(data.observations),
@@ -79,16 +92,12 @@ class Replay:
         if self.with_next_actions:
             columns.append(following_actions(data))
         if self.with_returns:
-            columns.append(returns_to_go(data, rewards, gamma)[:, None])
-        at = 0
-        array = self.rows.numpy()
+            columns.append(returns_to_go(data, rewards, self.gamma)[:, None])
+        at, array = 0, self.rows[self.filled : self.filled + len(data)].numpy()
         for column in columns:
-            array[: self.offline, at : at + column.shape[1]] = column
+            array[:, at : at + column.shape[1]] = column
             at += column.shape[1]
-        self.filled = self.offline
-        if self._kept is not None:
-            self._append(self._kept)
-            self._kept = None
+        self.filled += len(data)
 
     def add(self, *columns: Any, continues: bool) -> None:
         """One transition that was made online, by the order of a row, on the run's scales. `continues`: the episode of
@@ -116,7 +125,9 @@ class Replay:
 
     def _append(self, rows: Tensor) -> None:
         if self.filled + len(rows) > len(self.rows):  # the run goes on for longer than it was planned for
-            self.rows = torch.cat([self.rows[: self.filled], torch.empty(max(len(rows), 10_000), self.width)])
+            wider = self._make_table(self.filled + max(len(rows), 10_000), self.width)
+            wider[: self.filled] = self.rows[: self.filled]
+            self.rows = wider
         self.rows[self.filled : self.filled + len(rows)] = rows
         self.filled += len(rows)
 

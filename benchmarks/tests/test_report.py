@@ -56,6 +56,13 @@ def test_over_seeds_the_mean_counts_and_the_deviation_is_shown() -> None:
     assert line.spread == "500, 500, 440 (3 seeds)"
 
 
+def test_an_interquartile_mean_is_shown_with_its_interval() -> None:
+    line = Line("Score", [10.0, 20.0, 30.0, 90.0], "points", Target("≥", 26), over_seeds=True, is_iqm=True)
+    assert line.verdict == "**short**" and line.centre == 25
+    assert line.measured == "25.0 points (IQM, 10.0 to 90.0)"
+    assert Line("Score", [10.0], over_seeds=True, is_iqm=True).measured == "10.0"
+
+
 def test_a_section_comes_back_from_its_file_as_it_was() -> None:
     lines = [Line("Speed", [1.0, 2.0], target=Target("≥", 0.98)), Line("Steps", [3.0], "/s", over_seeds=True)]
     kept = Section("walking", "How fast", "Feet.", lines, measured={"on": "earth"})

@@ -168,7 +168,7 @@ def train(args: Args, task: OfflineTask, session: TrainingSession) -> None:
     state.attributes("learner", learner, "critic_loss", "actor_loss", "value")
     run = OfflineRun(task, session, state, args, replay, learner.actor, learner.require_finite)
 
-    run.restore(task.dataset.transitions())
+    run.restore(task.dataset.in_parts())
     while run.goes_on():
         run.play()
         learner.update(replay.sample(args.batch_size, device))

@@ -125,7 +125,7 @@ def train(args: Args, task: OfflineTask, session: TrainingSession) -> None:
     state.attributes("learner", learner, "loss")
     run = OfflineRun(task, session, state, args, replay, learner.actor, learner.require_finite)
 
-    run.restore(task.dataset.transitions().best_fraction(args.best_fraction))
+    run.restore(task.dataset.in_parts().best_fraction(args.best_fraction))
     while run.goes_on():
         learner.update(replay.sample(args.batch_size, device))
         run.count(learner.figures)

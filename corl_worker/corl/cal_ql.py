@@ -137,7 +137,7 @@ def train(args: Args, task: OfflineTask, session: TrainingSession) -> None:
     state.attributes("learner", learner, *learner.PARTS)
     run = OfflineRun(task, session, state, args, replay, learner.actor, learner.require_finite)
 
-    run.restore(task.dataset.transitions())
+    run.restore(task.dataset.in_parts())
     while run.goes_on():
         run.play()
         learner.cql_alpha = args.cql_alpha_online if run.is_online else args.cql_alpha

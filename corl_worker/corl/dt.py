@@ -25,13 +25,13 @@ from torch.nn import functional as F
 from corl_worker.acting import Scales, loaded_scales, observation_rows, sizes_of
 from corl_worker.arguments import check_offline
 from corl_worker.offline_run import OfflineRun
-from corl_worker.replay import returns_to_go
+from corl_worker.replay import MakeTable, returns_to_go
 from corl_worker.task import OfflineTask, open_task
 from mosaic_worker.learning.adam import MOMENTS, FusedAdam, require_finite
 from mosaic_worker.learning.argument_checks import require
 from mosaic_worker.learning.script_main import run_script
 from mosaic_worker.learning.seeding import prepare_torch
-from mosaic_worker.offline import Transitions
+from mosaic_worker.offline import Data
 from mosaic_worker.policies.policy import Policy, fill
 from mosaic_worker.state.checkpoints import Checkpoint
 from mosaic_worker.state.training_state import TrainingState
@@ -122,30 +122,35 @@ class Trajectories:
 
     def __init__(self, task: OfflineTask, args: Args) -> None:
         self.task, self.steps, self.longest = task, args.seq_len, args.episode_len
-        self.filled = 0
+        self.filled, self.scale = 0, 0.0
 
-    def load(self, data: Transitions, scales: Scales, gamma: float = 1.0) -> None:
-        self.observations = torch.from_numpy(scales.observations(data.observations))
-        self.actions = torch.from_numpy(np.asarray(data.actions))
-        returns = returns_to_go(data, data.rewards, 1.0)
-        self.scale = float(np.abs(returns).max()) or 1.0
+    def load(self, data: Data, scales: Scales, gamma: float = 1.0, make_table: MakeTable = torch.empty) -> None:
+        size, count = data.width, 1 if self.task.is_discrete else self.task.action_size
+        self.rows = make_table(len(data), size + count + 1)
+        for part in data.parts():
+            array = self.rows[self.filled : self.filled + len(part)].numpy()
+            array[:, :size] = scales.observations(part.observations)
+            array[:, size:-1] = np.asarray(part.actions, np.float32).reshape(len(part), -1)
+            array[:, -1] = returns_to_go(part, part.rewards, 1.0)
+            self.scale = max(self.scale, float(np.abs(array[:, -1]).max()))
+            self.filled += len(part)
+        self.scale = self.scale or 1.0
         self.best = float(data.returns().max())
-        self.returns = torch.from_numpy(returns / np.float32(self.scale))
-        lengths = data.lengths()
-        self.ends = torch.from_numpy(np.repeat(data.episode_starts[1:], lengths))
-        self.times = torch.from_numpy(np.arange(len(data)) - np.repeat(data.episode_starts[:-1], lengths))
-        self.filled = len(data)
+        self.size, self.starts = size, torch.from_numpy(np.concatenate([[0], np.cumsum(data.lengths())]))
 
     def sample(self, count: int, device: torch.device) -> Pieces:
         first = torch.randint(self.filled, (count, 1))
-        rows = first + torch.arange(self.steps)
-        real = rows < self.ends[first]
-        rows = torch.where(real, rows, first)
+        episode = torch.searchsorted(self.starts, first, right=True) - 1
+        numbers = first + torch.arange(self.steps)
+        real = numbers < self.starts[episode + 1]
+        numbers = torch.where(real, numbers, first)
+        rows = self.rows[numbers].to(device)
+        actions = rows[..., self.size : -1]
         return Pieces(
-            self.returns[rows].unsqueeze(2).to(device),
-            self.observations[rows].to(device),
-            self.actions[rows].to(device),
-            self.times[rows].clamp_max(self.longest - 1).to(device),
+            rows[..., -1:] / self.scale,
+            rows[..., : self.size],
+            actions[..., 0].long() if self.task.is_discrete else actions,
+            (numbers - self.starts[episode]).clamp_max(self.longest - 1).to(device),
             real.float().to(device),
         )
 
@@ -302,7 +307,7 @@ def train(args: Args, task: OfflineTask, session: TrainingSession) -> None:
     run = OfflineRun(task, session, state, args, replay, learner.actor, learner.require_finite)
     run.policy = lambda: DecisionPolicy(learner.actor, run.state.spaces, run.scales, args.seq_len)  # type: ignore[method-assign]
 
-    data = task.dataset.transitions()
+    data = task.dataset.in_parts()
     run.restore(data)
     asked = replay.best if args.target_return is None else args.target_return
     learner.actor.asked.copy_(torch.tensor([asked, replay.scale]))

@@ -220,7 +220,7 @@ def train(args: Args, task: OfflineTask, session: TrainingSession) -> None:
     networks = learner.actor, learner.require_finite
     run = OfflineRun(task, session, state, args, replay, *networks, noise=args.expl_noise)
 
-    run.restore(task.dataset.transitions())
+    run.restore(task.dataset.in_parts())
     while run.goes_on():
         run.play()
         learner.update(replay.sample(args.batch_size, device))

@@ -181,7 +181,7 @@ def run_training(args: Any, task: OfflineTask, session: TrainingSession, kind: t
     state.attributes("learner", learner, *learner.PARTS)
     run = OfflineRun(task, session, state, args, replay, learner.actor, learner.require_finite)
 
-    run.restore(task.dataset.transitions())
+    run.restore(task.dataset.in_parts())
     while run.goes_on():
         learner.update(replay.sample(args.batch_size, device))
         run.count(learner.figures)

@@ -236,7 +236,7 @@ def train(args: Args, task: OfflineTask, session: TrainingSession) -> None:
     networks = learner.actor, learner.require_finite
     run = OfflineRun(task, session, state, args, replay, *networks, noise=args.expl_noise)
 
-    run.restore(task.dataset.transitions())
+    run.restore(task.dataset.in_parts())
     while run.goes_on():
         run.play()
         learner.lambd = args.lambd * (1 - (1 - args.lambd_end) * run.online_share)

@@ -184,7 +184,7 @@ def train(args: Args, task: OfflineTask, session: TrainingSession) -> None:
     state.attributes("learner", learner, "updates", "critic_loss", "actor_loss", "value")
     run = OfflineRun(task, session, state, args, replay, learner.actor, learner.require_finite)
 
-    run.restore(task.dataset.transitions())
+    run.restore(task.dataset.in_parts())
     while run.goes_on():
         learner.update(replay.sample(args.batch_size, device))
         run.count(learner.figures)

@@ -4,6 +4,7 @@ is refused in one sentence."""
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import subprocess
 import sys
@@ -212,3 +213,51 @@ def test_online_algorithms_go_on_from_offline_ones_where_networks_fit(
     assert go_on("td3_continuous_action").returncode == 0
     refused = go_on("sac_continuous_action")
     assert refused.returncode == 2 and "the checkpoint does not fit: " in refused.stderr
+
+
+# ---- data that memory is too small for -------------------------------------------------------------------------------
+
+LIMITED = """
+import importlib, resource, sys
+script = importlib.import_module(f"corl_worker.corl.{sys.argv.pop(1)}")
+megabytes = int(sys.argv.pop(1))
+if megabytes:
+    used = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmData"))
+    resource.setrlimit(resource.RLIMIT_DATA, (used * 1024 + megabytes * 2**20,) * 2)
+sys.exit(script.main())
+"""
+
+
+@pytest.fixture(scope="module")
+def wide_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data root with a dataset whose rows take 290 MB."""
+    from mosaic_protocol.paths import MosaicPaths
+    from mosaic_worker.tests.offline.made_sets import box, columns, flat_set
+
+    root = tmp_path_factory.mktemp("wide_home")
+    found = columns(36_000, width=1000, actions=2, last=300)
+    ends = {"low": [-1, -1], "high": [1, 1]}
+    actions = json.dumps({"type": "Box", "dtype": "float32", "shape": [2], **ends})
+    flat_set(MosaicPaths(root), "wide", found, observation_space=box(1000), action_space=actions)
+    return root
+
+
+def limited(name: str, megabytes: int, root: Path, folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    """A script that may take so much more memory than it has when everything is imported; 0: as much as there is."""
+    folder.mkdir()
+    words = ["--dataset", "wide", "--total-timesteps", "12", "--eval-freq", "0", "--hidden-dim", "8", *flags]
+    command = [sys.executable, "-c", LIMITED, name, str(megabytes), *words, "--batch-size", "16"]
+    environment = {**os.environ, "MOSAIC_HOME": str(root), "OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", ["iql", "dt"])
+def test_a_run_learns_from_more_than_memory_holds_as_it_does_in_memory(
+    name: str, wide_root: Path, tmp_path: Path
+) -> None:
+    within, beyond = (limited(name, size, wide_root, tmp_path / str(size)) for size in (0, 260))
+    assert within.returncode == 0 and "drawn from a file" not in within.stdout, within.stderr
+    assert beyond.returncode == 0 and "drawn from a file" in beyond.stdout, beyond.stderr
+    assert differing(newest_tensors(tmp_path / "0"), newest_tensors(tmp_path / "260")) == []
+    left = [file for file in (tmp_path / "260").rglob("*") if file.is_file() and file.stat().st_size > 10**8]
+    assert left == []

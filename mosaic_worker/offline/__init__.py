@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from mosaic_worker.offline.dataset import OfflineDataset, open_dataset
 from mosaic_worker.offline.normalising import ObservationScale, RewardScale
-from mosaic_worker.offline.transitions import Transitions
+from mosaic_worker.offline.transitions import Data, Transitions
 
-__all__ = ["ObservationScale", "OfflineDataset", "RewardScale", "Transitions", "open_dataset"]
+__all__ = ["Data", "ObservationScale", "OfflineDataset", "RewardScale", "Transitions", "open_dataset"]

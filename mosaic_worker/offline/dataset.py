@@ -1,8 +1,8 @@
 """One dataset, opened to learn from: checked against its hash, then read whole or in blocks.
 
-What fits into memory is best read at once (:meth:`OfflineDataset.transitions`). For the rest :meth:`batches` reads
-blocks in random order and mixes the rows of several of them, and :meth:`rows` answers for single rows; both keep no
-more blocks than ``cache_bytes`` hold.
+What fits into memory is best read at once (:meth:`OfflineDataset.transitions`), the rest in parts of whole episodes
+(:meth:`in_parts`). :meth:`batches` reads blocks in random order and mixes the rows of several of them, and
+:meth:`rows_at` answers for single rows; both keep no more blocks than ``cache_bytes`` hold.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from mosaic_protocol.datasets.registry import entry_of
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_worker.errors import UsageError
 from mosaic_worker.offline.spaces import space_of
+from mosaic_worker.offline.streamed import StreamedTransitions
 from mosaic_worker.offline.transitions import Batch, Transitions
 
 CACHE_BYTES = 256 * 2**20
@@ -122,10 +123,15 @@ class OfflineDataset:
         return space_of(self._action_form)
 
     @cached_property
+    def observation_width(self) -> int:
+        """Numbers in a flattened observation."""
+        return spaces.width(self._observation_form)
+
+    @cached_property
     def row_bytes(self) -> int:
         """What one transition takes in memory."""
         actions = 2 if self.is_discrete else spaces.width(self._action_form)
-        return 4 * (2 * spaces.width(self._observation_form) + actions + 1) + 2
+        return 4 * (2 * self.observation_width + actions + 1) + 2
 
     @property
     def is_discrete(self) -> bool:
@@ -140,6 +146,25 @@ class OfflineDataset:
     def transitions(self) -> Transitions:
         """Everything in memory: :attr:`row_bytes` times :attr:`rows`. Raises UsageError."""
         return self._read(0, self._file.steps)
+
+    def in_parts(self) -> StreamedTransitions:
+        """Everything as well, read in parts whenever it is asked for."""
+        return StreamedTransitions(self)
+
+    def parts(self, most_bytes: int) -> Iterator[Transitions]:
+        """Parts of whole episodes that take about so much memory; a longer episode is a part of its own. Raises
+        UsageError."""
+        starts, most_rows = self._file.starts, max(1, most_bytes // self.row_bytes)
+        first = 0
+        while first < self.episodes:
+            behind = max(first + 1, int(np.searchsorted(starts, starts[first] + most_rows, side="right")) - 1)
+            if self._usable_within(int(starts[first]), int(starts[behind])):
+                yield self._read(int(starts[first]), int(starts[behind]))
+            first = behind
+
+    def _usable_within(self, first: int, behind: int) -> bool:
+        at = np.searchsorted(self._usable, [first, behind])
+        return bool(at[1] > at[0])
 
     def _read(self, first: int, behind: int) -> Transitions:
         try:

@@ -60,7 +60,7 @@ class Judge:
 
     def __init__(self, data: Transitions, choices: int, gamma: float, seed: int = 0) -> None:
         self.data, self.choices, self.gamma = data, choices, gamma
-        self.scale = ObservationScale.of(data.observations)
+        self.scale = ObservationScale.of(data)
         self.observations = torch.from_numpy(self.scale(data.observations))
         self.following = torch.from_numpy(self.scale(data.next_observations))
         self.actions = torch.from_numpy(np.asarray(data.actions))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mosaic_worker.offline.transitions import Transitions
+from mosaic_worker.offline.transitions import Data
 
 _LEAST_STD = 1e-3
 """Added to deviations, so that a constant column stays small."""
@@ -22,10 +22,12 @@ class ObservationScale:
     std: NDArray[np.float32]
 
     @classmethod
-    def of(cls, observations: NDArray[Any]) -> ObservationScale:
-        mean = observations.mean(axis=0, dtype=np.float64)
-        std = observations.std(axis=0, dtype=np.float64) + _LEAST_STD
-        return cls(mean.astype(np.float32), std.astype(np.float32))
+    def of(cls, data: Data) -> ObservationScale:
+        count = len(data)
+        mean = sum(part.observations.sum(axis=0, dtype=np.float64) for part in data.parts()) / count
+        squares = sum(np.square(part.observations - mean).sum(axis=0) for part in data.parts())
+        std = np.sqrt(squares / count) + _LEAST_STD
+        return cls(np.asarray(mean, np.float32), std.astype(np.float32))
 
     @classmethod
     def none(cls, width: int) -> ObservationScale:
@@ -44,9 +46,9 @@ class RewardScale:
     shift: float = 0.0
 
     @classmethod
-    def by_return_range(cls, transitions: Transitions, horizon: int = 1000) -> RewardScale:
+    def by_return_range(cls, data: Data, horizon: int = 1000) -> RewardScale:
         """The best and the worst episode then lie ``horizon`` apart. Where all returns are equal, nothing changes."""
-        returns = transitions.returns()
+        returns = data.returns()
         spread = float(returns.max() - returns.min()) if len(returns) else 0.0
         return cls(horizon / spread) if spread > 0 and np.isfinite(spread) else cls(1.0)
 

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mosaic_worker.errors import UsageError
+
+
+class Data(Protocol):
+    """Transitions of whole episodes, in one part or in several."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def width(self) -> int:
+        """Numbers in an observation."""
+        ...
+
+    def returns(self) -> NDArray[np.float64]: ...
+
+    def lengths(self) -> NDArray[np.int64]: ...
+
+    def parts(self) -> Iterator[Transitions]:
+        """All of them, in the order in which they were played."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -36,6 +55,13 @@ class Transitions:
     def __len__(self) -> int:
         return len(self.rewards)
 
+    @property
+    def width(self) -> int:
+        return int(self.observations.shape[1])
+
+    def parts(self) -> Iterator[Transitions]:
+        yield self
+
     def returns(self) -> NDArray[np.float64]:
         return self.episode_returns
 
@@ -45,16 +71,7 @@ class Transitions:
 
     def best_fraction(self, fraction: float) -> Transitions:
         """The episodes with the highest returns, in their order. Raises UsageError where that is less than one."""
-        count = len(self.episode_returns)
-        wanted = int(fraction * count + 1e-9)
-        if not 0 < fraction <= 1:
-            raise UsageError(f"a fraction of the episodes is above 0 and at most 1, got {fraction:g}")
-        if wanted < 1:
-            raise UsageError(
-                f"{100 * fraction:g} % of {count} episodes is less than one: take a larger fraction or more episodes"
-            )
-        best = np.sort(np.argsort(-self.episode_returns, kind="stable")[:wanted])
-        return self.episodes(best)
+        return self.episodes(best_episodes(self.episode_returns, fraction))
 
     def episodes(self, numbers: NDArray[np.int64]) -> Transitions:
         """Some of the episodes, in this order."""
@@ -64,6 +81,19 @@ class Transitions:
         rows = np.arange(int(starts[-1])) + np.repeat(self.episode_starts[numbers] - starts[:-1], lengths)
         taken = {name: getattr(self, name)[rows] for name in _COLUMNS}
         return Transitions(**taken, episode_starts=starts, episode_returns=self.episode_returns[numbers])
+
+
+def best_episodes(returns: NDArray[np.float64], fraction: float) -> NDArray[np.int64]:
+    """The numbers of those with the highest returns, ascending. Raises UsageError where that is less than one."""
+    count = len(returns)
+    wanted = int(fraction * count + 1e-9)
+    if not 0 < fraction <= 1:
+        raise UsageError(f"a fraction of the episodes is above 0 and at most 1, got {fraction:g}")
+    if wanted < 1:
+        raise UsageError(
+            f"{100 * fraction:g} % of {count} episodes is less than one: take a larger fraction or more episodes"
+        )
+    return np.sort(np.argsort(-returns, kind="stable")[:wanted])
 
 
 class Batch(NamedTuple):

@@ -11,6 +11,8 @@ from gym_gui.tests.faults.small_disk import SmallDisk, on_a_small_disk
 from gym_gui.tests.support.command_line import CommandLine
 from gym_gui.tests.support.daemon_process import HANG_GUARD
 from mosaic_protocol.paths import MosaicPaths
+from mosaic_worker.errors import UsageError
+from mosaic_worker.offline.rows_file import table_in_file
 from mosaic_worker.tests.replay.recorded import record
 
 
@@ -31,3 +33,14 @@ def test_a_dataset_that_finds_no_space_ends_in_a_sentence_and_leaves_nothing(dis
     place = MosaicPaths(home).dataset("poles")
     assert told.decode() == f"mosaic: {place} cannot be written: No space left on device\n"
     assert command.returncode == 2 and list(place.parent.iterdir()) == []
+
+
+@on_a_small_disk
+def test_rows_that_neither_memory_nor_the_disk_has_room_for_are_refused_and_leave_nothing(disk: SmallDisk) -> None:
+    folder = disk.mount()
+    with pytest.raises(UsageError, match="has no room for a file of them: No space left on device"):
+        table_in_file(10**6, 1, folder)
+    table = table_in_file(10**5, 2, folder)
+    table[99_999] = 1
+    assert table.shape == (10**5, 2) and table.sum() == 2
+    assert list(folder.iterdir()) == []

@@ -21,6 +21,8 @@ from mosaic_protocol.paths import MosaicPaths
 from mosaic_worker.errors import UsageError
 from mosaic_worker.offline import ObservationScale, RewardScale, Transitions, open_dataset
 from mosaic_worker.offline.dataset import OfflineDataset
+from mosaic_worker.offline.rows_file import fits_into_memory, free_bytes
+from mosaic_worker.offline.streamed import StreamedTransitions
 from mosaic_worker.tests.offline import made_sets
 
 
@@ -155,6 +157,38 @@ def test_the_best_episodes_are_taken_whole_and_less_than_one_is_refused(paths: M
         found.best_fraction(0.1)
 
 
+@pytest.mark.parametrize("layout", ["flat", "played"])
+@pytest.mark.parametrize("has_next", [False, True])
+def test_parts_of_whole_episodes_are_the_whole(layout: str, has_next: bool, paths: MosaicPaths) -> None:
+    if layout == "flat":
+        found = made_sets.columns(900, last=9)
+        found["timeouts"][40:60] = ~found["terminals"][40:60]  # episodes of one step, of which nothing is learned
+        if has_next:
+            found["next_observations"] = np.random.default_rng(9).normal(size=found["observations"].shape).astype("f4")
+        made_sets.flat_set(paths, "flat", found)
+    else:
+        episodes = [made_sets.episode(1 + k % 9, terminated=k % 2 == 0, seed=k) for k in range(90)]
+        made_sets.episode_set(paths, "played", episodes)
+    with open_dataset(layout, paths=paths) as dataset:
+        whole = dataset.transitions()
+        for part_bytes in (1, 1500, 10**9):
+            streamed = StreamedTransitions(dataset, part_bytes=part_bytes)
+            parts = list(streamed.parts())
+            assert len(parts) > 5 if part_bytes < 10**9 else len(parts) == 1
+            assert joined(parts, whole) and joined(list(streamed.parts()), whole)
+            assert len(streamed) == len(whole) and streamed.width == whole.width
+            assert np.array_equal(streamed.lengths(), whole.lengths())
+            best, expected = streamed.best_fraction(0.3), whole.best_fraction(0.3)
+            assert joined(list(best.parts()), expected) and len(best) == len(expected)
+            assert np.allclose(best.returns(), expected.returns(), rtol=1e-12)
+            assert np.array_equal(ObservationScale.of(streamed).std, ObservationScale.of(whole).std)
+
+
+def joined(parts: list[Transitions], whole: Transitions) -> bool:
+    names = ("observations", "actions", "rewards", "next_observations", "terminals", "timeouts")
+    return all(np.array_equal(np.concatenate([getattr(p, n) for p in parts]), getattr(whole, n)) for n in names)
+
+
 # ---- streaming -------------------------------------------------------------------------------------------------------
 
 
@@ -228,6 +262,23 @@ def test_data_beyond_the_memory_streams(paths: MosaicPaths) -> None:
         [sys.executable, "-c", STREAMING, str(paths.root)], check=False, capture_output=True, text=True, timeout=100
     )
     assert told.stdout == "streamed True whole: no memory\n", told.stderr[-2000:]
+
+
+def test_free_memory_is_what_the_machine_the_group_and_the_own_limits_leave(tmp_path: Path) -> None:
+    proc, groups = tmp_path / "proc", tmp_path / "groups"
+    (proc / "self").mkdir(parents=True)
+    inner = groups / "above" / "mine"
+    inner.mkdir(parents=True)
+    (proc / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable: 8000 kB\n")
+    (proc / "self" / "cgroup").write_text("0::/above/mine\n")
+    assert free_bytes(proc, groups) == 8000 * 1024
+    (inner / "memory.max").write_text("max\n")
+    (groups / "above" / "memory.max").write_text("5000000\n")
+    (groups / "above" / "memory.stat").write_text("anon 1000000\nfile 3000000\n")
+    assert free_bytes(proc, groups) == 4_000_000
+    assert fits_into_memory(2_000_000, 4_000_000) and not fits_into_memory(2_000_001, 4_000_000)
+    assert free_bytes(tmp_path / "none", tmp_path / "none") > 10**12  # nothing is known
+    assert free_bytes() > 0
 
 
 # ---- what is refused -------------------------------------------------------------------------------------------------
@@ -312,7 +363,7 @@ def test_scales_bring_observations_and_returns_into_range(paths: MosaicPaths) ->
     made_sets.episode_set(paths, "played", episodes)
     with open_dataset("played", paths=paths) as dataset:
         found = dataset.transitions()
-    scaled = ObservationScale.of(found.observations)(found.observations)
+    scaled = ObservationScale.of(found)(found.observations)
     assert np.allclose(scaled.mean(axis=0), 0, atol=1e-5) and np.allclose(scaled.std(axis=0), 1, atol=1e-2)
     scale = RewardScale.by_return_range(found)
     returns = np.add.reduceat(scale(found.rewards), found.episode_starts[:-1])
