@@ -8,7 +8,7 @@ one.
 from __future__ import annotations
 
 import atexit
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -18,13 +18,14 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from llm_worker.client.connecting import open_caller
-from llm_worker.client.errors import CallError
+from llm_worker.client.errors import AbandonedError, CallError
 from llm_worker.describing.choice import describer_for
 from llm_worker.environments import make_env
-from llm_worker.playing.player import Player
+from llm_worker.playing.player import Attend, Player
 from llm_worker.settings import read_params
 from mosaic_protocol.dialogue import Exchange
 from mosaic_worker.errors import UsageError
+from mosaic_worker.policies.policy import GivenUpError
 from mosaic_worker.state.checkpoints import Checkpoint
 
 _MISSION = 100
@@ -41,6 +42,11 @@ class LLMPolicy:
         self._reward = 0.0
         self._asked: list[Exchange] = []
         """In this episode."""
+        self._goes_on: Attend | None = None
+
+    def attend(self, stop: Callable[[], bool]) -> None:
+        """A server may take minutes: who ends an evaluation does not wait for it."""
+        self._goes_on = lambda: not stop()
 
     def begin_episode(self) -> None:
         self._player.begin_episode()
@@ -69,7 +75,10 @@ class LLMPolicy:
             step, before, action, told = self._last
             self._player.made(step, before, action, told, shown, self._reward)
         try:
-            decision = self._player.decide(f"e{self._episode}.s{self._step}", shown, self._step, seed)
+            place = f"e{self._episode}.s{self._step}"
+            decision = self._player.decide(place, shown, self._step, seed, self._goes_on)
+        except AbandonedError as error:
+            raise GivenUpError from error
         except CallError as error:
             raise UsageError(str(error)) from error
         self._asked.append(decision.exchange)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from llm_worker import policies
 from llm_worker.client.budget import Budget
 from llm_worker.client.errors import BudgetError
 from llm_worker.client.ledger import Ledger
@@ -23,7 +25,12 @@ from mosaic_protocol.live.messages import Tell
 from mosaic_protocol.mind import GIVE_BACK, TAKE_OVER
 from mosaic_protocol.worker_manifest import load_manifest
 from mosaic_worker.errors import UsageError
+from mosaic_worker.policies.acting import LoadedPolicy
+from mosaic_worker.policies.evaluation import Episode
+from mosaic_worker.policies.evaluation import Player as EpisodePlayer
+from mosaic_worker.policies.evaluation_team import Task, play
 from mosaic_worker.settings import read_settings
+from mosaic_worker.state.checkpoints import describe_space
 
 WORKER = Path(__file__).resolve().parents[1]
 
@@ -167,3 +174,41 @@ def test_an_episode_costs_the_same_when_its_answers_are_known(monkeypatch: pytes
     assert spent[0]["tokens"] > 1 and spent[0]["money"] > 0
     policy.begin_episode()
     assert policy.spent()["tokens"] == 0
+
+
+def test_an_evaluation_that_is_stopped_waits_for_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    script = Script(keeps=("grammar",), faults={2: {"hang": True}})
+    with serving(script) as url:
+        args = args_of(url, is_slippery=False)
+        policy = load_policy(checkpoint(rung="grammar"), args)
+        with make_evaluation_env(args) as env:
+            player = EpisodePlayer(policy, env, 1, deterministic=True)
+            began = time.monotonic()
+            episodes = [one for one in player.play(range(3), lambda: len(script.asked) > 2) if one is not None]
+    assert not episodes and player.steps == 2
+    assert time.monotonic() - began < 60  # the patience with a server is 120 s
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_processes_that_play_side_by_side_ask_over_connections_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: bool
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("MOSAIC_HOME", str(tmp_path))
+    script = Script(keeps=("grammar",))
+    with serving(script) as url:
+        args = args_of(url, is_slippery=False, cache=cache, timeout=30.0, attempts=1)
+        kept = checkpoint()
+        policy = load_policy(kept, args)  # the form is tried out: there is a connection before the fork
+        with make_evaluation_env(args) as env:
+            kept.manifest.env_id = "FrozenLake-v1"
+            kept.manifest.spaces = {
+                "observation": describe_space(env.observation_space),
+                "action": describe_space(env.action_space),
+            }
+        task = Task(LoadedPolicy(kept, policy, policies, args), None, 1, True)
+        found = [one for one in play(task, 6, 3, lambda: False) if isinstance(one, Episode)]
+    assert sorted(one.number for one in found) == list(range(6)) and {one.total for one in found} == {1.0}
+    ports = {asked.port for asked in script.asked}
+    assert len(ports) == 4 if not cache else 2 <= len(ports) <= 4
