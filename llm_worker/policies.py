@@ -119,7 +119,9 @@ def _image_shape(space: gym.Space[Any]) -> tuple[int, ...]:
 
 def load_policy(checkpoint: Checkpoint, args: Any) -> LLMPolicy:
     """`args`: what the run was started with, by name. Raises UsageError."""
-    params = vars(args)
+    state = (checkpoint.manifest.state or {}).get("player", {})
+    # The checkpoint has the text of its template, whatever became of the file.
+    params = vars(args) | ({"prompt": "default"} if isinstance(state.get("prompts"), str) else {})
     told = read_params(checkpoint.manifest.algo, params, int(params.get("seed") or 1))
     with make_env(args.env_id, params) as env:
         describer = describer_for(env)
@@ -128,7 +130,9 @@ def load_policy(checkpoint: Checkpoint, args: Any) -> LLMPolicy:
     living = ExitStack()
     atexit.register(living.close)
     player = Player(told, describer, open_caller(told, None, None, living), args.env_id)
-    state = (checkpoint.manifest.state or {}).get("player", {})
+    for name in ("prompts", "examples"):
+        if isinstance(kept := state.get(name), str):
+            setattr(player, name, kept)
     player.rung = state.get("rung", "") if isinstance(state.get("rung"), str) else ""
     player.lessons = [one for one in state.get("lessons") or () if isinstance(one, str)]
     try:

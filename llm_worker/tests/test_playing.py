@@ -19,6 +19,7 @@ from llm_worker.client.reply import Reply, Usage
 from llm_worker.local.model import find_python
 from llm_worker.playing.person import Person
 from llm_worker.policies import CarriedGrid, carried_back, load_policy, make_evaluation_env
+from llm_worker.prompting.templates import find_template
 from llm_worker.tests.scripted_server import KEY, Script, serving
 from mosaic_protocol.dialogue import Exchange
 from mosaic_protocol.live.messages import Tell
@@ -65,6 +66,22 @@ def test_a_checkpoint_acts_and_knows_how_it_was_answered(monkeypatch: pytest.Mon
     assert total == 1.0
     assert len(script.asked) == 6
     assert len(script.asked[-1].body["messages"]) == 2 + 2 * 4  # it remembers the episode
+
+
+def test_a_checkpoint_asks_as_its_run_did_whatever_became_of_its_files(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    script = Script(keeps=("grammar",))
+    text = find_template("default").text.replace("Step {step}.", "Moment {step}.")
+    with serving(script) as url:
+        args = args_of(url, "few_shot", prompt=str(tmp_path / "gone.prompt"), examples_from=str(tmp_path / "gone"))
+        policy = load_policy(checkpoint("few_shot", rung="grammar", prompts=text, examples="S -> down"), args)
+        policy.begin_episode()
+        policy.act(np.array([0]), deterministic=True, random=np.random.default_rng(0))
+    (asked,) = script.asked
+    assert asked.question.startswith("Moment 0.")
+    assert asked.body["messages"][0]["content"].endswith("Examples:\nS -> down")
 
 
 def test_worlds_of_minigrid_are_carried_in_one_array() -> None:
