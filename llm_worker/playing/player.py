@@ -45,9 +45,10 @@ class Player:
     """One model in one environment. What it remembers is plain data, for checkpoints. Belongs to one thread."""
 
     def __init__(
-        self, settings: LLMSettings, describer: Describer, caller: Caller, env_id: str, examples: str = ""
+        self, settings: LLMSettings, describer: Describer, caller: Caller | None, env_id: str, examples: str = ""
     ) -> None:
-        self._settings, self._describer, self._caller, self._env_id = settings, describer, caller, env_id
+        """``caller``: None for one that only says what it would ask."""
+        self._settings, self._describer, self._calls, self._env_id = settings, describer, caller, env_id
         self._template = settings.template
         self._windows = settings.windows
         # What a checkpoint holds:
@@ -113,6 +114,16 @@ class Player:
     @property
     def template(self) -> Template:
         return self._template
+
+    @property
+    def _caller(self) -> Caller:
+        assert self._calls is not None, "it was made to say what it would ask"
+        return self._calls
+
+    def asks(self, observation: Any, step: int) -> tuple[dialogue.Message, ...]:
+        """What would be asked about this observation."""
+        messages = self._messages(self._observation_text(observation, step, ""), self._describer.describe(observation))
+        return tuple(dialogue.Message(one["role"], _shown(one["content"])) for one in messages)
 
     def price_of(self, exchange: Exchange) -> float | None:
         """In dollars, wherever its answers came from; None where nobody knows the price."""

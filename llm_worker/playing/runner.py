@@ -262,6 +262,7 @@ class LLMRunner:
                 "llm_rung": self._player.rung,
                 "llm_tried": dict(self._player.tried),
                 "llm_prompt_sha256": prompt.sha256,
+                "llm_price": self._told.price.as_words() if self._told.price is not None else "unknown",
             }
             self._session.note_arguments(about)
 

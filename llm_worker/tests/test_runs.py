@@ -171,9 +171,8 @@ def test_examples_are_the_best_recorded_episodes_and_a_resumed_run_still_has_the
     script = Script(keeps=("grammar",))
     with serving(script) as url:
         assert place.run(url)[0] == 0
-        chunks = list(Recording(place.newest / "outbox", {"kind": "run"}).chunks())
         recording = Recording.new(place.folder / "recorded", {"kind": "run", "env_id": "FrozenLake-v1"})
-        recording.add(chunks)
+        recording.add(Recording(place.newest / "outbox", {"kind": "run"}).chunks())
         own = place.folder / "mine.prompt"
         own.write_text((ROOT / "llm_worker/prompting/templates/default.prompt").read_text())
         params = {"examples_from": str(recording.folder), "examples": 1, "cache": False, "prompt": str(own)}
