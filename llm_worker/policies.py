@@ -8,7 +8,7 @@ one.
 from __future__ import annotations
 
 import atexit
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -18,13 +18,14 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from llm_worker.client.connecting import open_caller
-from llm_worker.client.errors import CallError
+from llm_worker.client.errors import AbandonedError, CallError
 from llm_worker.describing.choice import describer_for
 from llm_worker.environments import make_env
-from llm_worker.playing.player import Player
+from llm_worker.playing.player import Attend, Player
 from llm_worker.settings import read_params
 from mosaic_protocol.dialogue import Exchange
 from mosaic_worker.errors import UsageError
+from mosaic_worker.policies.policy import GivenUpError
 from mosaic_worker.state.checkpoints import Checkpoint
 
 _MISSION = 100
@@ -41,6 +42,11 @@ class LLMPolicy:
         self._reward = 0.0
         self._asked: list[Exchange] = []
         """In this episode."""
+        self._goes_on: Attend | None = None
+
+    def attend(self, stop: Callable[[], bool]) -> None:
+        """A server may take minutes: who ends an evaluation does not wait for it."""
+        self._goes_on = lambda: not stop()
 
     def begin_episode(self) -> None:
         self._player.begin_episode()
@@ -69,7 +75,10 @@ class LLMPolicy:
             step, before, action, told = self._last
             self._player.made(step, before, action, told, shown, self._reward)
         try:
-            decision = self._player.decide(f"e{self._episode}.s{self._step}", shown, self._step, seed)
+            place = f"e{self._episode}.s{self._step}"
+            decision = self._player.decide(place, shown, self._step, seed, self._goes_on)
+        except AbandonedError as error:
+            raise GivenUpError from error
         except CallError as error:
             raise UsageError(str(error)) from error
         self._asked.append(decision.exchange)
@@ -110,7 +119,9 @@ def _image_shape(space: gym.Space[Any]) -> tuple[int, ...]:
 
 def load_policy(checkpoint: Checkpoint, args: Any) -> LLMPolicy:
     """`args`: what the run was started with, by name. Raises UsageError."""
-    params = vars(args)
+    state = (checkpoint.manifest.state or {}).get("player", {})
+    # The checkpoint has the text of its template, whatever became of the file.
+    params = vars(args) | ({"prompt": "default"} if isinstance(state.get("prompts"), str) else {})
     told = read_params(checkpoint.manifest.algo, params, int(params.get("seed") or 1))
     with make_env(args.env_id, params) as env:
         describer = describer_for(env)
@@ -119,7 +130,9 @@ def load_policy(checkpoint: Checkpoint, args: Any) -> LLMPolicy:
     living = ExitStack()
     atexit.register(living.close)
     player = Player(told, describer, open_caller(told, None, None, living), args.env_id)
-    state = (checkpoint.manifest.state or {}).get("player", {})
+    for name in ("prompts", "examples"):
+        if isinstance(kept := state.get(name), str):
+            setattr(player, name, kept)
     player.rung = state.get("rung", "") if isinstance(state.get("rung"), str) else ""
     player.lessons = [one for one in state.get("lessons") or () if isinstance(one, str)]
     try:

@@ -29,7 +29,7 @@ from mosaic_worker.learning.argument_checks import (
     check_ranges,
     require,
 )
-from mosaic_worker.learning.environments import Environments, make_single_envs, observation_size
+from mosaic_worker.learning.environments import Environments, make_env, make_single_envs, observation_size
 from mosaic_worker.learning.epsilon_greedy import (
     EpsilonGreedyCollector,
     EpsilonGreedyPolicy,
@@ -48,7 +48,6 @@ from mosaic_worker.learning.seeding import prepare_torch
 from mosaic_worker.policies.policy import Policy, fill
 from mosaic_worker.state.checkpoints import Checkpoint
 from mosaic_worker.state.training_state import TrainingState
-from mosaic_worker.training.environments import make_env
 from mosaic_worker.training.session import TrainingSession
 
 LOG_EVERY = 100  # environment steps
@@ -80,7 +79,7 @@ class Args:
     """User or organisation that an uploaded network would belong to."""
 
     env_id: str = "CartPole-v1"
-    """Gymnasium id of an environment with discrete actions and box observations."""
+    """Gymnasium id of an environment with discrete actions, whose observations are numbers or can be counted."""
     total_timesteps: int = 500_000
     """Environment steps in all, rounded up so that each environment makes the same number."""
     learning_rate: float = 2.5e-4

@@ -23,7 +23,7 @@ from torch.nn import functional as F
 
 from mosaic_worker.learning.adam import MOMENTS, LeanAdam, TargetNetwork, require_finite
 from mosaic_worker.learning.argument_checks import check_cuda, check_exploration, check_no_upload, check_ranges
-from mosaic_worker.learning.environments import Environments, make_single_envs, observation_size
+from mosaic_worker.learning.environments import Environments, make_env, make_single_envs, observation_size
 from mosaic_worker.learning.epsilon_greedy import (
     EpsilonGreedyCollector,
     EpsilonGreedyPolicy,
@@ -42,7 +42,6 @@ from mosaic_worker.learning.seeding import prepare_torch
 from mosaic_worker.policies.policy import Policy, fill
 from mosaic_worker.state.checkpoints import Checkpoint
 from mosaic_worker.state.training_state import TrainingState
-from mosaic_worker.training.environments import make_env
 from mosaic_worker.training.session import TrainingSession
 
 LOG_EVERY = 100  # environment steps
@@ -74,7 +73,7 @@ class Args:
     """User or organisation that an uploaded network would belong to."""
 
     env_id: str = "CartPole-v1"
-    """Gymnasium id of an environment with discrete actions and box observations."""
+    """Gymnasium id of an environment with discrete actions, whose observations are numbers or can be counted."""
     total_timesteps: int = 500_000
     """Environment steps in all, rounded up so that each environment makes the same number."""
     learning_rate: float = 2.5e-4

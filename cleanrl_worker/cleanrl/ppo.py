@@ -23,7 +23,7 @@ from torch.nn import functional as F
 
 from mosaic_worker.learning.adam import MOMENTS, FlatAdam
 from mosaic_worker.learning.argument_checks import check_cuda, check_minibatches, check_ranges
-from mosaic_worker.learning.environments import make_vector_envs, observation_size
+from mosaic_worker.learning.environments import make_env, make_vector_envs, observation_size
 from mosaic_worker.learning.fast_acting import SoftmaxActor
 from mosaic_worker.learning.rollouts import Batch, PpoLosses, RolloutCollector, evaluate, minibatch_count, ppo_figures
 from mosaic_worker.learning.run_state import RunState
@@ -32,7 +32,6 @@ from mosaic_worker.learning.seeding import prepare_torch
 from mosaic_worker.policies.policy import Policy, fill
 from mosaic_worker.state.checkpoints import Checkpoint
 from mosaic_worker.state.training_state import TrainingState
-from mosaic_worker.training.environments import make_env
 from mosaic_worker.training.session import TrainingSession
 
 
@@ -56,7 +55,7 @@ class Args:
     """Record short videos of the first environment."""
 
     env_id: str = "CartPole-v1"
-    """Gymnasium id of an environment with discrete actions and box observations."""
+    """Gymnasium id of an environment with discrete actions, whose observations are numbers or can be counted."""
     total_timesteps: int = 500_000
     """Environment steps in all, rounded up so that each environment makes the same number."""
     learning_rate: float = 2.5e-4

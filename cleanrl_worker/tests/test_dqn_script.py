@@ -86,7 +86,10 @@ BAD_FLAGS = [
     (["--start-e", "0.01"], "--end-e must be at most start-e (0.01), got 0.05."),
     (["--upload-model"], "--upload-model is not available in this version; leave it out."),
     (["--env-id", "Pendulum-v1"], CONTINUOUS),
-    (["--env-id", "FrozenLake-v1"], "dqn needs a Box observation space; FrozenLake-v1 has Discrete(16)."),
+    (
+        ["--env-id", "minigrid:MiniGrid-Empty-5x5-v0"],
+        "dqn needs a Box observation space; minigrid:MiniGrid-Empty-5x5-v0 has a Dict of direction, image, mission.",
+    ),
     (["--env-id", "CartPol-v1"], "There is no environment 'CartPol-v1'; did you mean 'CartPole-v1'?"),
 ]
 

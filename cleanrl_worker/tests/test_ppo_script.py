@@ -125,7 +125,10 @@ BAD_FLAGS = [
         ["--env-id", "Pendulum-v1"],
         "ppo needs a discrete action space; Pendulum-v1 has Box(1,). Try ppo_continuous_action.",
     ),
-    (["--env-id", "FrozenLake-v1"], "ppo needs a Box observation space; FrozenLake-v1 has Discrete(16)."),
+    (
+        ["--env-id", "minigrid:MiniGrid-Empty-5x5-v0"],
+        "ppo needs a Box observation space; minigrid:MiniGrid-Empty-5x5-v0 has a Dict of direction, image, mission.",
+    ),
     (["--env-id", "CartPol-v1"], "There is no environment 'CartPol-v1'; did you mean 'CartPole-v1'?"),
 ]
 

@@ -17,7 +17,19 @@ class ResponseCache:
     """A cache that cannot be read or written has nothing, and the run goes on. Belongs to one thread at a time."""
 
     def __init__(self, file: Path) -> None:
+        self._file = file
         self._base: sqlite3.Connection | None = None
+        self._left: list[object] = []
+        """Connections of the process that this one was forked from: to close them here would harm those."""
+        self._open()
+
+    def reopen(self) -> None:
+        """After a fork, in which no connection may be used further."""
+        self._left.append(self._base)
+        self._open()
+
+    def _open(self) -> None:
+        file, self._base = self._file, None
         with suppress(OSError, sqlite3.Error):
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             base = sqlite3.connect(file, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)

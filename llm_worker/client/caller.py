@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -54,12 +55,14 @@ class Caller:
         self._thread: ThreadPoolExecutor | None = None
         self._attempts: list[Attempt] = []
         self._lock = threading.Lock()
+        self._pid = os.getpid()
 
     def call(self, place: str, body: Mapping[str, Any], attend: Callable[[], bool] | None = None) -> Answer:
         """``attend`` is called now and then while the server thinks; when it says no, the call is given up.
 
         Raises CallError.
         """
+        self._require_own()
         request = request_hash(self._origin, body)
         if (known := self._known(place, request)) is not None:
             return known
@@ -99,6 +102,14 @@ class Caller:
             self._ledger.close()
         if self._cache is not None:
             self._cache.close()
+
+    def _require_own(self) -> None:
+        """Evaluations play in processes that are forked when the policy is loaded: each has connections of its own."""
+        if self._pid != os.getpid():
+            self._pid, self._thread, self._attempts, self._lock = os.getpid(), None, [], threading.Lock()
+            self._endpoint.reconnect()
+            if self._cache is not None:
+                self._cache.reopen()
 
     def _known(self, place: str, request: str) -> Answer | None:
         source: Source = "ledger"

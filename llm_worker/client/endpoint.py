@@ -63,11 +63,23 @@ class ChatEndpoint:
         self._abandoned = threading.Event()
         self._socket: socket.socket | None = None
         """Of the newest connection: closing the client from another thread wakes nobody who waits for an answer."""
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._left: list[object] = []
+        """Clients of the process that this one was forked from."""
+        self._connect()
+
+    def _connect(self) -> None:
+        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         # What the environment says of proxies is respected; what stays on this machine takes no way round.
-        trusts = not is_loopback(base_url)
-        limits = httpx.Timeout(timeout, connect=min(timeout, 15.0))
+        trusts = not is_loopback(self.base_url)
+        limits = httpx.Timeout(self._timeout, connect=min(self._timeout, 15.0))
         self._client = httpx.Client(timeout=limits, headers=headers, trust_env=trusts, follow_redirects=False)
+
+    def reconnect(self) -> None:
+        """After a fork: a connection that two processes write to would mix up their answers. That of the other one is
+        left to it, and not closed."""
+        self._socket = None
+        self._left.append(self._client)
+        self._connect()
 
     def ask(self, body: Mapping[str, Any], prompt_text: str, note: Note = lambda _: None) -> Reply:
         """``note`` hears of every attempt. Raises CallError."""

@@ -26,6 +26,13 @@ class Price:
     cached: float
     as_of: str = ""
 
+    def as_words(self) -> str:
+        """One line, such as ``$0.15 in, $0.6 out for a million tokens, as of 2026-11-01``."""
+        if not (self.prompt or self.completion):
+            return "free"
+        when = f", as of {one_line(self.as_of)}" if self.as_of else ""
+        return f"${self.prompt:g} in, ${self.completion:g} out for a million tokens{when}"
+
     def of(self, usage: Usage) -> float:
         cached = usage.cached or 0
         dear = usage.prompt - cached

@@ -38,6 +38,8 @@ def main() -> None:
     params.api_keys = [key]
     params.n_ctx = _CONTEXT
     params.n_parallel = 1
+    for threads in (params.cpuparams, params.cpuparams_batch):
+        threads.poll = 0  # by default they spin for each other: ten times slower as soon as a training needs the cores
     server = Server(params)
     answers.write(json.dumps({"url": server.listening_address, "weights": weights.name}) + "\n")
     answers.flush()

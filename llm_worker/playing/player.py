@@ -20,6 +20,7 @@ from llm_worker.prompting.forms import (
     climb,
 )
 from llm_worker.prompting.history import Memory, Message, Windows, turns, user_message
+from llm_worker.prompting.templates import Template
 from llm_worker.settings import LLMSettings
 from mosaic_protocol import dialogue
 from mosaic_protocol.dialogue import Exchange
@@ -44,12 +45,16 @@ class Player:
     """One model in one environment. What it remembers is plain data, for checkpoints. Belongs to one thread."""
 
     def __init__(
-        self, settings: LLMSettings, describer: Describer, caller: Caller, env_id: str, examples: str = ""
+        self, settings: LLMSettings, describer: Describer, caller: Caller | None, env_id: str, examples: str = ""
     ) -> None:
-        self._settings, self._describer, self._caller, self._env_id = settings, describer, caller, env_id
-        self._examples = examples
+        """``caller``: None for one that only says what it would ask."""
+        self._settings, self._describer, self._calls, self._env_id = settings, describer, caller, env_id
+        self._template = settings.template
         self._windows = settings.windows
         # What a checkpoint holds:
+        self.prompts = settings.template.text
+        """The template as it was when the run began: who changes the file afterwards changes other runs."""
+        self.examples = examples
         self.rung = ""
         self.tried: dict[str, str] = {}
         self.memories: list[list[Any]] = []
@@ -61,7 +66,19 @@ class Player:
         self.shrunk = 0
         """How often the history was halved, because the server took no longer prompt."""
 
-    REMEMBERED = ("rung", "tried", "memories", "plan", "expected", "lessons", "hint", "last_reward", "shrunk")
+    REMEMBERED = (
+        "prompts",
+        "examples",
+        "rung",
+        "tried",
+        "memories",
+        "plan",
+        "expected",
+        "lessons",
+        "hint",
+        "last_reward",
+        "shrunk",
+    )
     """The attributes that a checkpoint holds."""
 
     # ---- before the first step -----------------------------------------------------------------------------------
@@ -69,6 +86,8 @@ class Player:
     def find_form(self, attend: Attend | None = None) -> None:
         """Find out in which form the server gives valid answers, unless that is known. Raises CallError."""
         settings = self._settings
+        if self.prompts != self._template.text:
+            self._template = Template(self.prompts, settings.template.path)
         if not self.rung:
             plans = settings.most_actions > 1
             ladder = climb(
@@ -91,6 +110,20 @@ class Player:
             return self._caller.call(place, body | additions, attend).reply.text
         except RequestRefusedError as error:
             raise RungMissingError(str(error)) from error
+
+    @property
+    def template(self) -> Template:
+        return self._template
+
+    @property
+    def _caller(self) -> Caller:
+        assert self._calls is not None, "it was made to say what it would ask"
+        return self._calls
+
+    def asks(self, observation: Any, step: int) -> tuple[dialogue.Message, ...]:
+        """What would be asked about this observation."""
+        messages = self._messages(self._observation_text(observation, step, ""), self._describer.describe(observation))
+        return tuple(dialogue.Message(one["role"], _shown(one["content"])) for one in messages)
 
     def price_of(self, exchange: Exchange) -> float | None:
         """In dollars, wherever its answers came from; None where nobody knows the price."""
@@ -179,7 +212,7 @@ class Player:
     ) -> Answer:
         """One more turn in which the model may mend its answer."""
         values = self._values() | {"problem": understood.problem}
-        asked = self._settings.template.fill("repair", values)
+        asked = self._template.fill("repair", values)
         said = answer.reply.text or "(nothing)"
         more = [*messages, {"role": "assistant", "content": said}, {"role": "user", "content": asked}]
         return self._caller.call(f"{place}.t1", self._body(more, seed), attend)
@@ -188,7 +221,7 @@ class Player:
         """After an episode of the mode reflect: one more lesson. Raises CallError."""
         story = "\n".join(f"{one[0].splitlines()[-1]} -> {one[1]}" for one in self.memories[-_STORY_STEPS:])
         values = self._values() | {"return": f"{total:g}", "length": length, "story": story}
-        body = self._body([user_message(self._settings.template.fill("reflect", values), None)], seed)
+        body = self._body([user_message(self._template.fill("reflect", values), None)], seed)
         for name in ("grammar", "guided_choice", "response_format"):
             body.pop(name, None)
         body["max_tokens"] = _REFLECTION_TOKENS
@@ -204,17 +237,17 @@ class Player:
             "rules": self._describer.rules,
             "actions": ", ".join(self._describer.actions),
             "format": self.form.instruction(),
-            "examples": f"\n\nExamples:\n{self._examples}" if self._examples else "",
+            "examples": f"\n\nExamples:\n{self.examples}" if self.examples else "",
             "lessons": f"\n\nWhat you learned in earlier episodes:{lessons}" if lessons else "",
         }
 
     def _observation_text(self, observation: Any, step: int, hint: str) -> str:
         words = {"step": step, "observation": self._describer.describe(observation).text}
         told = f"\nA person tells you: {hint}" if hint else ""
-        return self._settings.template.fill("observation", self._values() | words | {"hint": told})
+        return self._template.fill("observation", self._values() | words | {"hint": told})
 
     def _messages(self, question: str, seen: Seen) -> list[Message]:
-        system = {"role": "system", "content": self._settings.template.fill("system", self._values())}
+        system = {"role": "system", "content": self._template.fill("system", self._values())}
         memories = [Memory(*one) for one in self.memories]
         shown = self._windows.pictures if self._settings.sees else 0
         old = [self._describer.describe(one.seen) for one in memories[-shown:] if one.seen is not None] if shown else []

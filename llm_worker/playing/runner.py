@@ -45,7 +45,8 @@ class LLMRunner:
         self._describer = describer_for(self._env)
         parent = Path(settings.resume).absolute().parents[1] if settings.resume else None
         self._caller = open_caller(self._told, session.run_dir, parent, living)
-        examples = examples_text(settings, self._describer)
+        # A run that is resumed has its examples, and its template, from the run before.
+        examples = "" if settings.resume else examples_text(settings, self._describer)
         self._player = Player(self._told, self._describer, self._caller, settings.env_id, examples)
         self._person = Person(self._describer.actions)
         self._figures = EpisodeFigures()
@@ -77,6 +78,10 @@ class LLMRunner:
         """Raises UsageError with what went wrong, in one sentence."""
         session = self._session
         session.restore(self.state, self._settings.resume, None, ("model", "prompt", "history", "temperature"))
+        if self._player.prompts != self._told.template.text:
+            print(
+                f"{self._told.template.path} was changed since the run began; it goes on with the text it began with."
+            )
         self._begin_from_spent()
         session.begin(self._settings.total_timesteps)
         session.show(drawing(self._env), self._person)
@@ -252,11 +257,12 @@ class LLMRunner:
         if self._player.rung:
             tried = "; ".join(f"{name}: {what}" for name, what in self._player.tried.items())
             print(f"Answers come by {self._player.rung} ({tried}).", flush=True)
-            prompt = self._told.template
+            prompt = self._player.template
             about = {
                 "llm_rung": self._player.rung,
                 "llm_tried": dict(self._player.tried),
                 "llm_prompt_sha256": prompt.sha256,
+                "llm_price": self._told.price.as_words() if self._told.price is not None else "unknown",
             }
             self._session.note_arguments(about)
 

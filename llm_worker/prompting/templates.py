@@ -40,7 +40,7 @@ class Template:
 
     def __init__(self, text: str, path: Path) -> None:
         """Raises TemplateError."""
-        self.path = path
+        self.path, self.text = path, text
         self.sha256 = hashlib.sha256(text.encode()).hexdigest()
         self._parts = _parts(text, path)
 

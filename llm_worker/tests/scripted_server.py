@@ -37,6 +37,8 @@ class Asked:
     body: dict[str, Any]
     headers: dict[str, str]
     number: int
+    port: int = 0
+    """Of the connection that it came by."""
 
     @property
     def question(self) -> str:
@@ -104,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
         script = self.server.script
         content = self.rfile.read(int(self.headers["Content-Length"]))
         with self.server.lock:
-            asked = Asked(json.loads(content), dict(self.headers), len(script.asked))
+            asked = Asked(json.loads(content), dict(self.headers), len(script.asked), self.client_address[1])
             script.asked.append(asked)
         how = {**script.every, **script.faults.get(asked.number, {})}
         if how.get("hang"):

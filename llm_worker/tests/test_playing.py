@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from llm_worker import policies
 from llm_worker.client.budget import Budget
 from llm_worker.client.errors import BudgetError
 from llm_worker.client.ledger import Ledger
@@ -17,13 +19,19 @@ from llm_worker.client.reply import Reply, Usage
 from llm_worker.local.model import find_python
 from llm_worker.playing.person import Person
 from llm_worker.policies import CarriedGrid, carried_back, load_policy, make_evaluation_env
+from llm_worker.prompting.templates import find_template
 from llm_worker.tests.scripted_server import KEY, Script, serving
 from mosaic_protocol.dialogue import Exchange
 from mosaic_protocol.live.messages import Tell
 from mosaic_protocol.mind import GIVE_BACK, TAKE_OVER
 from mosaic_protocol.worker_manifest import load_manifest
 from mosaic_worker.errors import UsageError
+from mosaic_worker.policies.acting import LoadedPolicy
+from mosaic_worker.policies.evaluation import Episode
+from mosaic_worker.policies.evaluation import Player as EpisodePlayer
+from mosaic_worker.policies.evaluation_team import Task, play
 from mosaic_worker.settings import read_settings
+from mosaic_worker.state.checkpoints import describe_space
 
 WORKER = Path(__file__).resolve().parents[1]
 
@@ -58,6 +66,22 @@ def test_a_checkpoint_acts_and_knows_how_it_was_answered(monkeypatch: pytest.Mon
     assert total == 1.0
     assert len(script.asked) == 6
     assert len(script.asked[-1].body["messages"]) == 2 + 2 * 4  # it remembers the episode
+
+
+def test_a_checkpoint_asks_as_its_run_did_whatever_became_of_its_files(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    script = Script(keeps=("grammar",))
+    text = find_template("default").text.replace("Step {step}.", "Moment {step}.")
+    with serving(script) as url:
+        args = args_of(url, "few_shot", prompt=str(tmp_path / "gone.prompt"), examples_from=str(tmp_path / "gone"))
+        policy = load_policy(checkpoint("few_shot", rung="grammar", prompts=text, examples="S -> down"), args)
+        policy.begin_episode()
+        policy.act(np.array([0]), deterministic=True, random=np.random.default_rng(0))
+    (asked,) = script.asked
+    assert asked.question.startswith("Moment 0.")
+    assert asked.body["messages"][0]["content"].endswith("Examples:\nS -> down")
 
 
 def test_worlds_of_minigrid_are_carried_in_one_array() -> None:
@@ -167,3 +191,41 @@ def test_an_episode_costs_the_same_when_its_answers_are_known(monkeypatch: pytes
     assert spent[0]["tokens"] > 1 and spent[0]["money"] > 0
     policy.begin_episode()
     assert policy.spent()["tokens"] == 0
+
+
+def test_an_evaluation_that_is_stopped_waits_for_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    script = Script(keeps=("grammar",), faults={2: {"hang": True}})
+    with serving(script) as url:
+        args = args_of(url, is_slippery=False)
+        policy = load_policy(checkpoint(rung="grammar"), args)
+        with make_evaluation_env(args) as env:
+            player = EpisodePlayer(policy, env, 1, deterministic=True)
+            began = time.monotonic()
+            episodes = [one for one in player.play(range(3), lambda: len(script.asked) > 2) if one is not None]
+    assert not episodes and player.steps == 2
+    assert time.monotonic() - began < 60  # the patience with a server is 120 s
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_processes_that_play_side_by_side_ask_over_connections_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: bool
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("MOSAIC_HOME", str(tmp_path))
+    script = Script(keeps=("grammar",))
+    with serving(script) as url:
+        args = args_of(url, is_slippery=False, cache=cache, timeout=30.0, attempts=1)
+        kept = checkpoint()
+        policy = load_policy(kept, args)  # the form is tried out: there is a connection before the fork
+        with make_evaluation_env(args) as env:
+            kept.manifest.env_id = "FrozenLake-v1"
+            kept.manifest.spaces = {
+                "observation": describe_space(env.observation_space),
+                "action": describe_space(env.action_space),
+            }
+        task = Task(LoadedPolicy(kept, policy, policies, args), None, 1, True)
+        found = [one for one in play(task, 6, 3, lambda: False) if isinstance(one, Episode)]
+    assert sorted(one.number for one in found) == list(range(6)) and {one.total for one in found} == {1.0}
+    ports = {asked.port for asked in script.asked}
+    assert len(ports) == 4 if not cache else 2 <= len(ports) <= 4

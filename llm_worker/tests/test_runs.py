@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -164,6 +165,29 @@ def test_a_plan_is_one_call_and_is_given_up_when_something_else_happens(place: P
         params = {"cache": False, "episodes": 1, "is_slippery": True, "max_episode_steps": 8}
         assert place.run(url, "plan", params=params, seed=1)[0] == 0
     assert len(script.questions) > 2
+
+
+def test_examples_are_the_best_recorded_episodes_and_a_resumed_run_still_has_them(place: Place) -> None:
+    script = Script(keeps=("grammar",))
+    with serving(script) as url:
+        assert place.run(url)[0] == 0
+        recording = Recording.new(place.folder / "recorded", {"kind": "run", "env_id": "FrozenLake-v1"})
+        recording.add(Recording(place.newest / "outbox", {"kind": "run"}).chunks())
+        own = place.folder / "mine.prompt"
+        own.write_text((ROOT / "llm_worker/prompting/templates/default.prompt").read_text())
+        params = {"examples_from": str(recording.folder), "examples": 1, "cache": False, "prompt": str(own)}
+        assert place.run(url, "few_shot", params={**params, "episodes": 1})[0] == 0
+        first = script.questions[-1].body["messages"][0]["content"]
+        assert first.count("-> down") == 3 and first.endswith("(return 1)")
+        checkpoint = str(list_checkpoints(place.newest / "checkpoints")[-1])
+        shutil.rmtree(recording.folder)
+        own.write_text(own.read_text().replace("Step {step}.", "Moment {step}."))
+        start = {"mode": "resume", "checkpoint": checkpoint}
+        status, out, err = place.run(url, "few_shot", params={**params, "episodes": 2}, start=start)
+        assert status == 0, err
+    assert "was changed since the run began" in out
+    assert script.questions[-1].body["messages"][0]["content"] == first
+    assert script.questions[-1].question.startswith("Step ")
 
 
 def test_a_budget_ends_a_run_by_hand_with_a_sentence_and_keeps_what_was_done(place: Place) -> None:

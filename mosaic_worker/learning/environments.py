@@ -10,11 +10,24 @@ import gymnasium as gym
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from mosaic_worker.learning.argument_checks import require
-from mosaic_worker.training.environments import make_env
+from mosaic_worker.training import environments
 
 Actions = Literal["discrete", "continuous", "bounded"]
 CONTINUOUS_SCRIPTS = "sac_continuous_action, td3_continuous_action or ppo_continuous_action"
 DISCRETE_SCRIPTS = "ppo, dqn or c51"
+
+
+def make_env(env_id: str, *, record: bool = False, render_mode: str | None = None) -> gym.Env[Any, Any]:
+    """An environment as networks can read it: an observation that is one of n comes as n numbers, of which one is 1.
+    Raises UsageError."""
+    env = environments.make_env(env_id, record=record, render_mode=render_mode)
+    return gym.wrappers.FlattenObservation(env) if _is_counted(env.observation_space) else env
+
+
+def _is_counted(space: gym.Space[Any]) -> bool:
+    if isinstance(space, gym.spaces.Tuple):
+        return all(map(_is_counted, space.spaces))
+    return isinstance(space, gym.spaces.Discrete | gym.spaces.MultiDiscrete)
 
 
 class Environments:
@@ -75,6 +88,8 @@ def require_fitting(name: str, env_id: str, envs: Any, actions: Actions, others:
 
 
 def brief(space: gym.Space[Any]) -> str:
+    if isinstance(space, gym.spaces.Dict):
+        return f"a Dict of {', '.join(map(str, space.spaces))}"
     return f"Box{space.shape}" if isinstance(space, gym.spaces.Box) else str(space)
 
 

@@ -12,13 +12,14 @@ import copy
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
 
-from mosaic_worker.policies.policy import Policy, begin_episode
+from mosaic_worker.policies.policy import GivenUpError, Policy, begin_episode
 
 if TYPE_CHECKING:
     from mosaic_worker.recording.step_lane import StepLane
@@ -78,6 +79,12 @@ class Player:
 
         It ends early, in the middle of an episode, when `stop` says so; that is asked as often.
         """
+        if (attend := getattr(self.policy, "attend", None)) is not None:
+            attend(stop)
+        with suppress(GivenUpError):
+            yield from self._play(numbers, stop)
+
+    def _play(self, numbers: Iterable[int], stop: Callable[[], bool]) -> Iterator[Episode | None]:
         rewarded = getattr(self.policy, "rewarded", None)
         for number in numbers:
             env_seed, random = seeds_of(self.seed, number) if self.seeds is None else seeded(self.seeds[number])

@@ -11,7 +11,7 @@ normalisation. Statistics that observations were normalised with are part of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -61,6 +61,18 @@ class Spending(Protocol):
         """Since the episode began: ``tokens``, ``calls`` and ``money`` (in US dollars), as far as it knows them. Asked
         once, at the end of an episode of a contest. It may also correct ``seconds`` and ``cpu_seconds``: answers that
         came from a cache took what they took when they were made."""
+
+
+class Interruptible(Protocol):
+    """What a policy offers besides that may take long over one action, such as one that asks a server."""
+
+    def attend(self, stop: Callable[[], bool]) -> None:
+        """Called once before episodes are played. :meth:`Policy.act` looks at ``stop`` now and then, and raises
+        :class:`GivenUpError` soon after it says so."""
+
+
+class GivenUpError(Exception):
+    """An action was not chosen, because nobody waits for it any more."""
 
 
 def begin_episode(policy: Policy) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gym_gui.ui.workers.spade_bdi.asl_words import Mistake, mistake_in, words_of
-from gym_gui.ui.workers.spade_bdi.plan_files import PlanFileError, PlanFiles
-from mosaic_protocol.paths import MosaicPaths
+from gym_gui.ui.own_files.files import OwnFileError, OwnFiles
+from gym_gui.ui.own_files.mistake import Mistake
+from gym_gui.ui.workers.spade_bdi.asl_words import mistake_in, words_of
 
 
 def coloured(line: str, in_comment: bool = False) -> list[tuple[str, str]]:
@@ -65,13 +65,13 @@ def test_a_refusal_tells_where_the_mistake_is() -> None:
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> PlanFiles:
+def files(tmp_path: Path) -> OwnFiles:
     (tmp_path / "worker" / "plans").mkdir(parents=True)
     (tmp_path / "worker" / "plans" / "learner.asl").write_text("!learn.\n")
-    return PlanFiles.of(tmp_path / "worker", MosaicPaths(tmp_path / "home"))
+    return OwnFiles.of(tmp_path / "worker" / "plans", tmp_path / "home" / "plans", ".asl")
 
 
-def test_plans_of_the_worker_are_copied_and_never_changed(files: PlanFiles) -> None:
+def test_plans_of_the_worker_are_copied_and_never_changed(files: OwnFiles) -> None:
     shipped = files.file_of("learner")
     assert files.names == ("learner",) and files.read(shipped) == "!learn.\n"
     first = files.save(shipped, "!rest.\n", "!learn.\n")
@@ -82,7 +82,7 @@ def test_plans_of_the_worker_are_copied_and_never_changed(files: PlanFiles) -> N
     assert files.save(link, "!hack.\n", "!learn.\n") != link and files.read(shipped) == "!learn.\n"
 
 
-def test_own_plans_are_written_in_place_unless_somebody_else_changed_them(files: PlanFiles, tmp_path: Path) -> None:
+def test_own_plans_are_written_in_place_unless_somebody_else_changed_them(files: OwnFiles, tmp_path: Path) -> None:
     own = tmp_path / "mine.asl"
     own.write_text("!one.\n")
     assert files.save(own, "!two.\n", "!one.\n") == own and own.read_text() == "!two.\n"
@@ -97,11 +97,11 @@ def test_own_plans_are_written_in_place_unless_somebody_else_changed_them(files:
     assert files.saved() == [saved] and not [one for one in files.own.iterdir() if one.suffix == ".tmp"]
 
 
-def test_what_is_no_text_is_said(files: PlanFiles, tmp_path: Path) -> None:
+def test_what_is_no_text_is_said(files: OwnFiles, tmp_path: Path) -> None:
     (tmp_path / "bytes.asl").write_bytes(b"\xff\xfe")
-    with pytest.raises(PlanFileError, match="is not text in UTF-8: byte 0"):
+    with pytest.raises(OwnFileError, match="is not text in UTF-8: byte 0"):
         files.read(tmp_path / "bytes.asl")
-    with pytest.raises(PlanFileError, match="cannot be read: No such file"):
+    with pytest.raises(OwnFileError, match="cannot be read: No such file"):
         files.read(tmp_path / "nowhere.asl")
-    with pytest.raises(PlanFileError, match="cannot be written"):
+    with pytest.raises(OwnFileError, match="cannot be written"):
         files.save(Path("/proc/nowhere/x.asl"), "", "")

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from gym_gui.ui.own_files.mistake import Mistake
+
 Kind = Literal[
     "comment", "string", "trigger", "annotation", "action", "variable", "number", "keyword", "goal", "operator"
 ]
@@ -67,16 +69,6 @@ def words_of(line: str, in_comment: bool = False) -> tuple[list[Word], bool]:
 
 
 _PLACE = re.compile(r"(?P<file>.+?\.asl):(?P<line>\d+):(?P<column>\d+): (?P<what>.+)")
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """What is wrong with a program, and where; line and column are counted from 1."""
-
-    file: str
-    line: int
-    column: int
-    what: str
 
 
 def mistake_in(sentence: str) -> Mistake | None:

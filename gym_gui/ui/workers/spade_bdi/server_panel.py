@@ -12,9 +12,9 @@ from gym_gui.services.worker_queries import WorkerQueries
 from gym_gui.services.worker_tools import ToolRefusedError
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.forms.field_group import FieldGroup
+from gym_gui.ui.own_files.file_panel import dry_config
 from gym_gui.ui.styling import tell
 from gym_gui.ui.workers.catalog import WorkerEntry
-from gym_gui.ui.workers.spade_bdi.plans_panel import dry_config
 from mosaic_protocol.plain_text import one_line
 
 PREFIX = "xmpp"

@@ -1,18 +1,18 @@
-"""An editor for AgentSpeak: colours, line numbers, and a mistake shown under its line."""
+"""An editor for files that a worker reads: colours, line numbers, and a mistake shown under its line."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from PyQt6.QtCore import QRect, QSize, Qt
 from PyQt6.QtGui import (
     QColor,
     QFocusEvent,
-    QFont,
     QFontDatabase,
     QKeyEvent,
     QPainter,
     QPaintEvent,
     QResizeEvent,
-    QSyntaxHighlighter,
     QTextCharFormat,
     QTextCursor,
     QTextDocument,
@@ -20,59 +20,22 @@ from PyQt6.QtGui import (
 )
 from PyQt6.QtWidgets import QLabel, QPlainTextEdit, QTextEdit, QWidget
 
+from gym_gui.ui.own_files.mistake import Mistake
 from gym_gui.ui.theme import Theme, Themes, blended
-from gym_gui.ui.workers.spade_bdi.asl_words import Kind, Mistake, words_of
 
-_COLOURS: dict[Kind, str] = {
-    "comment": "muted",
-    "string": "good",
-    "trigger": "accent",
-    "goal": "accent",
-    "annotation": "warning",
-    "action": "accent",
-    "variable": "warning",
-    "number": "good",
-    "keyword": "bad",
-    "operator": "muted",
-}
-"""Of the theme, so that all of them can be read in either look."""
-_BOLD: frozenset[Kind] = frozenset({"trigger", "goal", "keyword"})
-_IN_COMMENT = 1
 _GUTTER_PAD = 8
 _INDENT = "    "
 
-
-class AslColours(QSyntaxHighlighter):
-    """Comments, strings, triggers, annotations, internal actions, variables."""
-
-    def __init__(self, document: QTextDocument, themes: Themes) -> None:
-        super().__init__(document)
-        self._formats: dict[Kind, QTextCharFormat] = {}
-        self._dress(themes.theme)
-        themes.changed.connect(self._dress)
-
-    def _dress(self, theme: Theme) -> None:
-        for kind, name in _COLOURS.items():
-            made = QTextCharFormat()
-            made.setForeground(theme.colour(name))
-            made.setFontItalic(kind == "comment")
-            if kind in _BOLD:
-                made.setFontWeight(QFont.Weight.DemiBold)
-            self._formats[kind] = made
-        self.rehighlight()
-
-    def highlightBlock(self, text: str | None) -> None:
-        words, goes_on = words_of(text or "", self.previousBlockState() == _IN_COMMENT)
-        for word in words:
-            self.setFormat(word.start, word.length, self._formats[word.kind])
-        self.setCurrentBlockState(_IN_COMMENT if goes_on else 0)
+Colour = Callable[[QTextDocument, Themes], object]
+"""Makes what colours a document, and follows the theme."""
 
 
-class PlanEditor(QPlainTextEdit):
+class CodeEditor(QPlainTextEdit):
     """Plain text. :meth:`show_mistake` marks a place and says what is wrong with it under its line, until the text is
     changed. Tab indents; Escape and then Tab leaves."""
 
-    def __init__(self, themes: Themes, parent: QWidget | None = None) -> None:
+    def __init__(self, themes: Themes, name: str, colour: Colour, parent: QWidget | None = None) -> None:
+        """``name``: what is edited, in two or three words."""
         super().__init__(parent)
         self._themes = themes
         self.mistake: Mistake | None = None
@@ -80,11 +43,12 @@ class PlanEditor(QPlainTextEdit):
         """The text that has it: another look, too, is a change of the document."""
         self.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.setLineWrapMode(QPlainTextEdit.LineWrapMode.WidgetWidth)  # forms are narrow
-        self.setAccessibleName(self.tr("Plans in AgentSpeak"))
-        self.setToolTip(self.tr("Plans in AgentSpeak. Tab indents; press Escape and then Tab to leave the editor."))
+        self.setAccessibleName(name)
+        tip = self.tr("{name}. Tab indents; press Escape and then Tab to leave the editor.")
+        self.setToolTip(tip.format(name=name))
         document = self.document()
         assert document is not None
-        self.colours = AslColours(document, themes)
+        self.colours = colour(document, themes)
         self._gutter = _Gutter(self, themes)
         self.note = QLabel(self.viewport())
         self.note.setTextFormat(Qt.TextFormat.PlainText)
@@ -224,7 +188,7 @@ class PlanEditor(QPlainTextEdit):
 
 
 class _Gutter(QWidget):
-    def __init__(self, editor: PlanEditor, themes: Themes) -> None:
+    def __init__(self, editor: CodeEditor, themes: Themes) -> None:
         super().__init__(editor)
         self._editor, self._themes = editor, themes
 
