@@ -53,13 +53,13 @@ def opened(make_cockpit: MakeCockpit, qtbot: QtBot, size: tuple[int, int] = (128
 def resize(window: MainWindow, qtbot: QtBot, size: tuple[int, int]) -> None:
     window.resize(*size)
     narrow = size[0] < ROOMY_WIDTH
-    qtbot.waitUntil(lambda: window._arrangement.is_narrow is narrow and (window.width(), window.height()) == size)
+    qtbot.waitUntil(lambda: window.arrangement.is_narrow is narrow and (window.width(), window.height()) == size)
     settle(window, qtbot)
 
 
 def settle(window: MainWindow, qtbot: QtBot) -> None:
     """Let Qt lay the docks out, and the window keep what came of it."""
-    arrangement = window._arrangement
+    arrangement = window.arrangement
     qtbot.wait(1)
     qtbot.waitUntil(lambda: not arrangement._settling.isActive() and not arrangement._keeping.isActive())
 
@@ -262,10 +262,10 @@ if sys.argv[1] == "first":
     window.showMaximized()
     QTest.qWait(300)
 for _ in range(100):
-    if (window.width(), window._arrangement.is_narrow) == (1280, False):
+    if (window.width(), window.arrangement.is_narrow) == (1280, False):
         break
     QTest.qWait(100)
-print(window.width(), window._arrangement.is_narrow, window.isMaximized())
+print(window.width(), window.arrangement.is_narrow, window.isMaximized())
 cockpit.close()
 """
 
