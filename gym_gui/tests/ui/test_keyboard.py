@@ -508,7 +508,8 @@ def test_return_in_the_palette_never_does_the_second_best(make_cockpit: MakeCock
 
 
 def test_titles_come_before_other_words_and_those_before_scattered_letters() -> None:
-    assert rank("canc", "Run › Cancel…") == 0 and rank("stop", "Run › Cancel…", "stop kill") == 1
+    assert rank("canc", "Run › Cancel…") == 0 and rank("sto", "Run › Cancel…", "stop kill") == 1
+    assert rank("stop", "Run › Cancel…", "stop kill") == rank("stop", "View › Stop the sweep…") == 0
     assert rank("ncel", "Run › Cancel…") == 2 and rank("rcl", "Run › Cancel…") == 4
     assert rank("stop", "Run › Cancel…") is None
 

@@ -45,12 +45,13 @@ def rank(query: str, title: str, also: str = "") -> int | None:
     """How well a title fits what was typed, 0 the best; None when it does not.
 
     Words of the title come before other words for the same, whole beginnings before letters that merely occur in order.
+    Another word that was typed to its end is as good as one of the title: "stop" means *Cancel* no less than *Stop the sweep*.
     """
     wanted, text = query.lower().split(), title.lower()
-    words = text.replace("›", " ").split()
-    if all(any(word.startswith(one) for word in words) for one in wanted):
+    words, others = text.replace("›", " ").split(), also.lower().split()
+    if all(one in others or any(word.startswith(one) for word in words) for one in wanted):
         return 0
-    if all(any(word.startswith(one) for word in [*words, *also.lower().split()]) for one in wanted):
+    if all(any(word.startswith(one) for word in [*words, *others]) for one in wanted):
         return 1
     if all(one in text for one in wanted):
         return 2
