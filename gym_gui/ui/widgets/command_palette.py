@@ -45,7 +45,8 @@ def rank(query: str, title: str, also: str = "") -> int | None:
     """How well a title fits what was typed, 0 the best; None when it does not.
 
     Words of the title come before other words for the same, whole beginnings before letters that merely occur in order.
-    Another word that was typed to its end is as good as one of the title: "stop" means *Cancel* no less than *Stop the sweep*.
+    Another word that was typed to its end is as good as one of the title: "stop" means *Cancel* no less than
+    *Stop the sweep*.
     """
     wanted, text = query.lower().split(), title.lower()
     words, others = text.replace("›", " ").split(), also.lower().split()
