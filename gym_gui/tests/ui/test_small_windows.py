@@ -9,7 +9,7 @@ import sys
 from itertools import combinations
 from pathlib import Path
 
-from PyQt6.QtCore import QPoint, QRect, Qt
+from PyQt6.QtCore import QPoint, QRect, QSize, Qt
 from PyQt6.QtGui import QFont, QFontMetrics
 from PyQt6.QtWidgets import QApplication, QDockWidget, QLineEdit, QMainWindow, QTabBar, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
@@ -17,7 +17,7 @@ from pytestqt.qtbot import QtBot
 from gym_gui.services.checkpoints.entry import UNCHECKED, CheckpointEntry
 from gym_gui.tests.ui.conftest import MakeCockpit
 from gym_gui.tests.ui.test_run_rows import made
-from gym_gui.ui.dock_arrangement import AREAS, ROOMY_WIDTH
+from gym_gui.ui.dock_arrangement import AREAS, ROOMY_WIDTH, DockArrangement
 from gym_gui.ui.forms.environment_picker import EnvironmentPicker
 from gym_gui.ui.forms.field_editor import FieldEditor
 from gym_gui.ui.forms.field_spec import FieldSpec
@@ -27,6 +27,7 @@ from gym_gui.ui.panels.checkpoint_browser import CheckpointBrowser
 from gym_gui.ui.panels.runs_panel import RunsPanel
 from gym_gui.ui.panels.stage import Stage
 from gym_gui.ui.panels.train_dock import TrainDock
+from gym_gui.ui.parts import Place
 from gym_gui.ui.theme import Themes
 from gym_gui.ui.widgets.dock_titles import DockTitles
 from gym_gui.ui.widgets.hinted_line import HintedLine
@@ -243,6 +244,49 @@ def test_a_page_that_had_the_whole_window_gives_every_pixel_back(make_cockpit: M
         window.arrangement.give_room_back(window)
         settle(window, qtbot)
         qtbot.waitUntil(lambda: {name: place(window, widget) for name, widget in seen(window).items()} == before)
+
+
+class Page(QWidget):
+    """Wants to be wider with what it shows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wanted = 335
+
+    def sizeHint(self) -> QSize:
+        return QSize(self.wanted, 300)
+
+
+def test_a_form_that_opens_takes_no_width_from_the_runs(qtbot: QtBot) -> None:
+    window, page = QMainWindow(), Page()
+    qtbot.addWidget(window)
+    window.setCentralWidget(QWidget())
+    docks = {}
+    for name, area, widget in (("train", Place.LEFT, page), ("metrics", Place.RIGHT, Page())):
+        docks[name] = QDockWidget(name, window)
+        docks[name].setObjectName(name)
+        docks[name].setWidget(widget)
+        window.addDockWidget(AREAS[area], docks[name])
+    window.resize(1280, 800)
+    arrangement = DockArrangement(window, docks, [])
+    window.show()
+    window.resize(1280, 800)
+
+    def given() -> bool:
+        return window.width() == 1280 and not arrangement.is_narrow and docks["train"].width() == 330
+
+    qtbot.waitUntil(given)
+    page.wanted = 400
+    page.updateGeometry()
+    qtbot.wait(10)
+    assert docks["train"].width() == 330
+    window.resize(1920, 1080)
+    qtbot.waitUntil(lambda: docks["train"].width() == 400)
+    window.resizeDocks([docks["train"]], [450], Qt.Orientation.Horizontal)
+    qtbot.waitUntil(lambda: docks["train"].width() == 450)
+    window.resize(1800, 1000)
+    qtbot.waitUntil(lambda: window.width() == 1800 and not arrangement._widening.isActive())
+    assert docks["train"].width() == 450, "what somebody dragged stays"
 
 
 def test_the_chosen_worker_stays_in_sight_when_its_form_takes_the_room(qtbot: QtBot, qapp: QApplication) -> None:

@@ -18,6 +18,7 @@ class HintedLine(QLineEdit):
 
     def __init__(self, hints: Sequence[str], text: str = "", parent: QWidget | None = None) -> None:
         super().__init__(text, parent)
+        self.home(False)
         self.set_hints(hints)
 
     def set_hints(self, hints: Sequence[str]) -> None:
