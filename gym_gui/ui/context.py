@@ -15,7 +15,7 @@ from gym_gui.ui.widgets.snackbar import Notice
 
 @dataclass(frozen=True)
 class Cockpit:
-    """The parts share these. ``notify`` shows a notice that goes by itself."""
+    """The parts share these. ``notify`` shows a notice that goes by itself, ``withdraw`` puts it away before."""
 
     bridge: TrainerBridge
     runs: RunBook
@@ -24,3 +24,4 @@ class Cockpit:
     preferences: Preferences
     commands: Commands
     notify: Callable[[Notice], None]
+    withdraw: Callable[[Notice], None]

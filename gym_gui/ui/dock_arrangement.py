@@ -22,7 +22,7 @@ from gym_gui.ui.preferences import Preferences
 
 LAYOUT_VERSION = 1
 ROOMY_WIDTH = 1200
-_LEFT_WIDTH, _BELOW = 330, 0.42
+_LEFT_WIDTH, _MOST_LEFT, _LEFT, _BELOW = 330, 400, 0.21, 0.42
 AREAS = {
     Place.LEFT: Qt.DockWidgetArea.LeftDockWidgetArea,
     Place.RIGHT: Qt.DockWidgetArea.RightDockWidgetArea,
@@ -54,6 +54,9 @@ class DockArrangement(QObject):
         self.is_narrow = False
         self._kept: dict[bool, QByteArray] = {}
         self._lent: _Lent | None = None
+        self._chooses_width = True
+        self._given = 0
+        """The width that the docks on the left were given, for as long as nobody drags them."""
         window.setCorner(Qt.Corner.BottomLeftCorner, AREAS[Place.LEFT])
         window.setCorner(Qt.Corner.BottomRightCorner, AREAS[Place.RIGHT])
         for area in AREAS.values():
@@ -66,6 +69,7 @@ class DockArrangement(QObject):
         # Both a turn of the event loop later: docks are neither moved nor looked at while Qt lays them out.
         self._settling = self._soon(self.settle)
         self._keeping = self._soon(self._keep_state)
+        self._widening = self._soon(self._give_width)
         window.installEventFilter(self)
         for dock in docks.values():
             dock.installEventFilter(self)
@@ -104,7 +108,7 @@ class DockArrangement(QObject):
                 self._kept[narrow] = bytes_of(text)
         roomy = self._kept.get(False)
         if roomy is not None:
-            self._window.restoreState(roomy, LAYOUT_VERSION)
+            self._chooses_width = not self._window.restoreState(roomy, LAYOUT_VERSION)
         if self._fits_narrow:
             self.is_narrow = True
             narrow_state = self._kept.get(True)
@@ -124,6 +128,8 @@ class DockArrangement(QObject):
         if self.is_narrow:
             self._collapse()
         self._bring_first_forward()
+        self._chooses_width, self._given = True, 0
+        self._widening.start()
 
     # ---- room for a page -----------------------------------------------------------------------------------------
 
@@ -170,8 +176,10 @@ class DockArrangement(QObject):
     def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:
         if event is not None and event.type() == QEvent.Type.Resize:
             self._keeping.start()
-            if watched is self._window and self._fits_narrow != self.is_narrow:
-                self._settling.start()
+            if watched is self._window:
+                self._widening.start()
+                if self._fits_narrow != self.is_narrow:
+                    self._settling.start()
         return super().eventFilter(watched, event)
 
     @property
@@ -182,6 +190,23 @@ class DockArrangement(QObject):
         """Keep the arrangement as it is in a width of its own: in another one Qt has squeezed the docks by now."""
         if self._fits_narrow == self.is_narrow and self._lent is None:
             self._kept[self.is_narrow] = self._window.saveState(LAYOUT_VERSION)
+
+    def _give_width(self) -> None:
+        """Give the docks on the left a share of the window. Without a width of their own Qt widens them with what they
+        show, and at 1280 pixels the runs below the stage lost a column to a form that needs no more."""
+        if not self._chooses_width or self.is_narrow or self._fits_narrow or self._lent is not None:
+            return
+        area_of = self._window.dockWidgetArea
+        left = [dock for dock in self._docks.values() if area_of(dock) == AREAS[Place.LEFT] and not dock.isFloating()]
+        left = [dock for dock in left if not dock.isHidden()]
+        if not left:
+            return
+        if self._given and left[0].width() != self._given:  # somebody dragged them
+            self._chooses_width = False
+            return
+        wanted = min(_MOST_LEFT, max(_LEFT_WIDTH, round(self._window.width() * _LEFT)))
+        self._window.resizeDocks(left, [wanted] * len(left), Qt.Orientation.Horizontal)
+        self._given = wanted
 
     def settle(self) -> None:
         """Arrange the docks for the width that the window has now; which are shown, float or are in front stays."""

@@ -77,6 +77,7 @@ class MainWindow(QMainWindow):
             preferences=preferences,
             commands=Commands(self),
             notify=self._snackbar.show_notice,
+            withdraw=self._snackbar.withdraw,
         )
         self._menus = self._make_menus()
         self.status_line = StatusLine(self)

@@ -99,11 +99,18 @@ class FloatingCard(QFrame):
         self.moved.emit()
 
     def _beside(self, about: QRect, window: QSize) -> QPoint:
-        """Where the card hides least of what it is about: beside, above or below it, or over its lower edge."""
+        """Where the card hides least of what it is about: beside, above or below it, or over its lower edge.
+
+        It keeps to the stage where it can, which makes room for it; what stands around the stage would be half covered.
+        """
+        stage = self._stage()
         aside = about.top() + _MARGIN
-        middle = about.center().x() - self.width() // 2
+        is_wider = about.left() < stage.left() and about.right() >= stage.right() and stage.width() >= self.width()
+        middle = (stage if is_wider else about).center().x() - self.width() // 2
         if about.right() + self.width() + 2 * _MARGIN <= window.width():
-            return QPoint(about.right() + _MARGIN, aside)
+            within = stage.bottom() - self.height() - _MARGIN
+            beside = within if about.top() - self.height() < within < aside else aside
+            return QPoint(about.right() + _MARGIN, beside)
         if about.left() >= self.width() + 2 * _MARGIN and about.height() > window.height() // 2:
             return QPoint(about.left() - self.width() - _MARGIN, aside)
         if about.top() > window.height() // 2:
@@ -111,6 +118,11 @@ class FloatingCard(QFrame):
         if about.bottom() + self.height() + 2 * _MARGIN <= window.height() and about.height() < self.height():
             return QPoint(middle, about.bottom() + _MARGIN)
         return QPoint(middle, about.bottom() - self.height() - _MARGIN)
+
+    def _stage(self) -> QRect:
+        window = self.parentWidget()
+        stage = window.findChild(QWidget, "stage") if window is not None else None
+        return QRect(stage.mapTo(window, QPoint(0, 0)), stage.size()) if stage is not None else QRect()
 
     def press(self) -> None:
         """What Return does where no other button has the focus."""

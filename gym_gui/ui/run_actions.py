@@ -98,6 +98,15 @@ class _Outcome:
     refused: list[str] = field(default_factory=list)
 
 
+@dataclass
+class _Deleted:
+    """The runs that were deleted last, and the notice that says so; ``seen`` once they are known to be in the trash."""
+
+    notice: Notice
+    ids: frozenset[str]
+    seen: bool = False
+
+
 class RunActions(QObject):
     """Acts on ``cockpit.selection``. One for a cockpit: it adds the commands.
 
@@ -123,12 +132,14 @@ class RunActions(QObject):
         self._cannot_pause: frozenset[str] = frozenset()
         self._under_way: set[tuple[str, str]] = set()
         """Actions and the runs on which they are being done: a second press does not do them twice."""
+        self._deleted: _Deleted | None = None
         self.is_hidden: Callable[[str], bool] = lambda run_id: False
         self._add_commands()
         self._paint_icons()
         cockpit.themes.changed.connect(self._paint_icons)
         cockpit.selection.changed.connect(self._look_again)
         cockpit.runs.changed.connect(self._refresh_for)
+        cockpit.runs.changed.connect(self._withdraw_if_back)
         cockpit.bridge.connection_changed.connect(self.refresh)
         self.refresh()
 
@@ -434,7 +445,24 @@ class RunActions(QObject):
         else:
             text = self.tr("{count} runs were deleted.").format(count=len(outcome.done))
         runs = tuple(outcome.done)
-        self._cockpit.notify(Notice(text, action=self.tr("Undo"), act=lambda: self.restore(runs)))
+        notice = Notice(text, action=self.tr("Undo"), act=lambda: self.restore(runs))
+        self._cockpit.notify(notice)
+        self._deleted = _Deleted(notice, frozenset(run.run_id for run in runs))
+        self._withdraw_if_back()
+
+    def _withdraw_if_back(self, _: object = None) -> None:
+        """Who restores a run from the trash, or deletes it for good, is not offered to undo its deletion any more.
+
+        The answer to a deletion may come before the news of it, so the runs have to be seen in the trash first.
+        """
+        deleted, trash = self._deleted, self._cockpit.runs.trash
+        if deleted is None:
+            return
+        if deleted.ids <= trash.keys():
+            deleted.seen = True
+        elif deleted.seen:
+            self._deleted = None
+            self._cockpit.withdraw(deleted.notice)
 
 
 def _resumed(client: TrainerClient, run: pb.Run, name: str, paths: MosaicPaths) -> pb.Run:

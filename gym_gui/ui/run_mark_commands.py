@@ -32,7 +32,9 @@ class RunMarkCommands(QObject):
         self.seen = add(
             Command("show-hidden-runs", tr("Show hidden runs"), _MENU, "", also), self._follow, checkable=True
         )
+        self._told: tuple[Notice, frozenset[str]] | None = None
         self.marks.changed.connect(self._follow)
+        self.marks.changed.connect(self._withdraw_if_shown)
         cockpit.selection.changed.connect(lambda _: self._offer())
         self._follow()
         self._offer()
@@ -63,7 +65,14 @@ class RunMarkCommands(QObject):
                 self._cockpit.selection.select([])
             text = self.tr("1 run is hidden.") if len(ids) == 1 else self.tr("{count} runs are hidden.")
             undo = lambda: self.marks.hide(ids, on=False)  # noqa: E731
-            self._cockpit.notify(Notice(text.format(count=len(ids)), action=self.tr("Undo"), act=undo))
+            self._told = Notice(text.format(count=len(ids)), action=self.tr("Undo"), act=undo), frozenset(ids)
+            self._cockpit.notify(self._told[0])
+
+    def _withdraw_if_shown(self) -> None:
+        """A notice that runs are hidden goes with the first of them that is taken back."""
+        if self._told is not None and not self._told[1] <= self.marks.hidden:
+            notice, self._told = self._told[0], None
+            self._cockpit.withdraw(notice)
 
     def add_to(self, menu: QMenu) -> None:
         """At the end of a menu of the selected runs."""

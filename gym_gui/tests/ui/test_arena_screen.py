@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pytestqt.qtbot import QtBot
@@ -12,6 +14,7 @@ from gym_gui.services.arena.model import Arena, Entry, Kind
 from gym_gui.services.arena.played import new_part
 from gym_gui.services.arena.standings import Measure
 from gym_gui.services.arena.store import ArenaStore
+from gym_gui.services.replay.open_replay import Gone, OpenReplay
 from gym_gui.tests.ui.conftest import MakeCockpit
 from gym_gui.ui.arena.arenas_panel import ArenasPanel
 from gym_gui.ui.arena.matrix import shown_chance
@@ -88,6 +91,43 @@ def test_an_arena_on_the_stage_tells_how_it_stands(opened: Opened, qtbot: QtBot)
     qtbot.waitUntil(lambda: desk.standings is not None and desk.standings.measure is Measure.GAP, timeout=HANG)
     opened.screen.close()
     assert opened.stage.over is None and not opened.cockpit.commands.action("arena-close").isEnabled()
+
+
+def test_a_picture_that_is_not_there_yet_says_so_and_one_that_never_comes_why(
+    opened: Opened, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    takes: list[Callable[[Gone], None]] = []
+
+    def of_episode(*words: Any) -> Any:
+        takes.append(words[-1])
+        return SimpleNamespace(seek=lambda place: None, close=lambda: None)
+
+    monkeypatch.setattr(OpenReplay, "of_episode", of_episode)
+    opened.make_arena({"optimal": [1.0], "random": [0.0]})
+    side = opened.screen.page.side_by_side
+    side.show()
+    opened.screen.open("lake")
+    qtbot.waitUntil(lambda: len(side.cells) == len(ENTRIES), timeout=HANG)
+    assert {cell.view.words for cell in side.cells} == {"The environment is being started…"}
+    takes[0](Gone("it cannot be simulated here"))
+    qtbot.waitUntil(lambda: side.cells[0].end.text() == "it cannot be simulated here", timeout=HANG)
+    assert [cell.view.words for cell in side.cells] == ["", "The environment is being started…"]
+
+
+def test_the_line_that_begins_an_arena_is_whole_in_a_narrow_panel(opened: Opened) -> None:
+    panel = opened.panel
+    panel.setParent(None)
+    panel.resize(515, 300)
+    panel.show()
+    measure = panel.env_id.fontMetrics().horizontalAdvance
+    assert panel.width() == 515, "it needs no more"
+    assert measure(panel.env_id.text()) + 16 <= panel.env_id.width() and panel.env_id.cursorPosition() == 0
+    assert panel.entries.placeholderText() == "optimal random"
+    assert measure(panel.entries.placeholderText()) + 8 <= panel.entries.width()
+    panel.resize(900, 300)
+    assert panel.entries.placeholderText() == "optimal random RUN steps:RUN"
+    panel.close()
+    panel.deleteLater()
 
 
 def test_without_an_arena_the_panel_says_what_to_do(opened: Opened, qtbot: QtBot) -> None:

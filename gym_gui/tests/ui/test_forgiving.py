@@ -383,6 +383,21 @@ def test_the_trash_lists_restores_and_removes_for_good_by_keyboard(
     assert not trash.isVisible()
 
 
+def test_a_deletion_that_was_undone_elsewhere_is_not_offered_to_be_undone(
+    make_cockpit: MakeCockpit, daemon: DaemonProcess, qtbot: QtBot
+) -> None:
+    cockpit = make_cockpit(daemon, RUNS)
+    panel, context, snackbar = part(cockpit, RunsPanel), cockpit.window.cockpit, cockpit.window._snackbar
+    run_id = over(qtbot, cockpit, daemon, name="old")
+    for leave in (daemon.client.restore, lambda run_id: daemon.client.delete(run_id, purge=True)):
+        context.selection.select([run_id])
+        qtbot.keyClick(panel.list, Qt.Key.Key_Delete)
+        qtbot.waitUntil(lambda: run_id in context.runs.trash, timeout=HANG)
+        qtbot.waitUntil(lambda: snackbar.current is not None and snackbar.current.action == "Undo", timeout=HANG)
+        leave(run_id)
+        qtbot.waitUntil(lambda: snackbar.current is None, timeout=4000)
+
+
 def test_a_run_whose_time_in_the_trash_is_over_is_not_offered(make_cockpit: MakeCockpit) -> None:
     cockpit = make_cockpit(parts=RUNS)
     past = made(1, state="TERM", deleted=True)

@@ -96,3 +96,19 @@ def test_a_window_that_becomes_wider_meanwhile_gives_the_curves_all_of_it(
     command.trigger()
     shown = [window.docks[name] for name in ("train", "metrics", "run")]
     qtbot.waitUntil(lambda: not any(dock.isHidden() for dock in shown) and not window.arrangement.is_narrow)
+
+
+def test_in_a_low_window_the_curves_have_all_of_it(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    """Between the runs and the choices above them no plot would be left."""
+    window = make_cockpit(parts=None).window
+    window.setMinimumSize(900, 560)  # the screen of tests is smaller
+    window.resize(1024, 600)
+    qtbot.waitUntil(lambda: window.height() == 600 and window.arrangement.is_narrow)
+    panel, runs = window.docks["metrics"].widget(), window.docks["runs"]
+    assert isinstance(panel, MetricsPanel)
+    command = window.cockpit.commands.action("metrics-on-stage")
+    command.trigger()
+    qtbot.waitUntil(lambda: panel.height() > 450)
+    assert runs.isHidden()
+    command.trigger()
+    qtbot.waitUntil(lambda: not runs.visibleRegion().isEmpty())

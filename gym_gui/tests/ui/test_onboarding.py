@@ -107,6 +107,11 @@ def test_every_hint_frames_what_it_explains_and_stays_inside_the_window(
             assert steps.tour.highlight.isVisible()
             assert steps.tour.highlight.geometry() == QRect(about.mapTo(window, QPoint(0, 0)), about.size())
             assert window.rect().contains(steps.tour.geometry())
+            if hint.about in ("menu-bar", "use-trained"):
+                stage = window.findChild(QWidget, "stage")
+                assert stage is not None
+                beside = QRect(stage.mapTo(window, QPoint(0, 0)), stage.size())
+                assert beside.contains(steps.tour.geometry()), "words of other panels are not half covered"
             if about.height() < steps.tour.height():
                 assert not steps.tour.geometry().intersects(steps.tour.highlight.geometry()), "small things stay seen"
             qtbot.keyClick(steps.tour.next, Qt.Key.Key_Return)

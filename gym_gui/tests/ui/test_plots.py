@@ -598,6 +598,18 @@ def test_the_newest_frame_is_painted_and_those_between_are_counted(qtbot: QtBot)
     assert image.pixelColor(150, 200).red() == 200 and image.pixelColor(150, 5).red() != 200
 
 
+def test_words_stand_where_a_picture_will_be_and_go_with_it(qtbot: QtBot) -> None:
+    view = FrameView()
+    qtbot.addWidget(view)
+    view.resize(300, 200)
+    nothing = view.grab().toImage()
+    view.words = "The environment is being started…"
+    assert view.grab().toImage() != nothing
+    view.show_frame(np.full((200, 300, 3), 200, np.uint8))
+    image = view.grab().toImage()
+    assert {image.pixelColor(x, y).red() for x in range(0, 300, 3) for y in range(90, 110)} == {200}
+
+
 def test_a_frame_of_another_shape_is_refused(qtbot: QtBot) -> None:
     view = FrameView()
     qtbot.addWidget(view)

@@ -207,10 +207,13 @@ def test_pinned_runs_stand_first_hidden_ones_are_away_and_both_are_remembered(ma
     context.commands.action("hide-runs").trigger()
     assert "run-4" not in names(panel) and context.selection.ids == []
     assert context.preferences.get("runs.marks") == {"pinned": [IDS[2]], "hidden": [IDS[4]], "colours": {}}
+    told = app.window._snackbar.current
+    assert told is not None and told.text == "1 run is hidden."
     context.commands.action("show-hidden-runs").trigger()
     assert "run-4" in names(panel)
     context.selection.select([IDS[4]])
     context.commands.action("hide-runs").trigger()
+    assert app.window._snackbar.current is None, "what is taken back is not said to be hidden"
     context.commands.action("show-hidden-runs").trigger()
     assert "run-4" in names(panel)
     context.selection.select([IDS[2]])

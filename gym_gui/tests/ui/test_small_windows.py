@@ -9,26 +9,31 @@ import sys
 from itertools import combinations
 from pathlib import Path
 
-from PyQt6.QtCore import QPoint, QRect, Qt
+from PyQt6.QtCore import QPoint, QRect, QSize, Qt
 from PyQt6.QtGui import QFont, QFontMetrics
-from PyQt6.QtWidgets import QApplication, QDockWidget, QMainWindow, QTabBar, QWidget
+from PyQt6.QtWidgets import QApplication, QDockWidget, QLineEdit, QMainWindow, QTabBar, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from gym_gui.services.checkpoints.entry import UNCHECKED, CheckpointEntry
 from gym_gui.tests.ui.conftest import MakeCockpit
 from gym_gui.tests.ui.test_run_rows import made
-from gym_gui.ui.dock_arrangement import ROOMY_WIDTH
+from gym_gui.ui.dock_arrangement import AREAS, ROOMY_WIDTH, DockArrangement
 from gym_gui.ui.forms.environment_picker import EnvironmentPicker
+from gym_gui.ui.forms.field_editor import FieldEditor
+from gym_gui.ui.forms.field_spec import FieldSpec
 from gym_gui.ui.main_window import MainWindow
 from gym_gui.ui.models.run_rows import COLUMN_NUMBERS, COLUMNS
 from gym_gui.ui.panels.checkpoint_browser import CheckpointBrowser
 from gym_gui.ui.panels.runs_panel import RunsPanel
 from gym_gui.ui.panels.stage import Stage
 from gym_gui.ui.panels.train_dock import TrainDock
+from gym_gui.ui.parts import Place
 from gym_gui.ui.theme import Themes
 from gym_gui.ui.widgets.dock_titles import DockTitles
 from gym_gui.ui.widgets.hinted_line import HintedLine
 from gym_gui.ui.widgets.snackbar import Notice
+from gym_gui.ui.widgets.worker_list import WorkerList
+from gym_gui.ui.workers.catalog import WorkerEntry
 from mosaic_protocol.proto import trainer_pb2 as pb
 
 SIZES = [(900, 560), (1024, 600), (1199, 640), (1200, 640), (1280, 800), (1920, 1080)]
@@ -227,6 +232,77 @@ def test_a_small_window_keeps_its_tab_and_its_heights(make_cockpit: MakeCockpit,
     qtbot.waitUntil(lambda: {name: place(window, widget) for name, widget in seen(window).items()} == before)
 
 
+def test_a_page_that_had_the_whole_window_gives_every_pixel_back(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    """Docks that came back with their titles needed more height than in their tabs, and kept it."""
+    window = opened(make_cockpit, qtbot, (1024, 600))
+    bring(window, qtbot, "arenas")
+    before = {name: place(window, widget) for name, widget in seen(window).items()}
+    for _ in range(2):
+        window.arrangement.make_room(window, tuple(AREAS))
+        settle(window, qtbot)
+        assert set(seen(window)) == {"stage"}
+        window.arrangement.give_room_back(window)
+        settle(window, qtbot)
+        qtbot.waitUntil(lambda: {name: place(window, widget) for name, widget in seen(window).items()} == before)
+
+
+class Page(QWidget):
+    """Wants to be wider with what it shows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wanted = 335
+
+    def sizeHint(self) -> QSize:
+        return QSize(self.wanted, 300)
+
+
+def test_a_form_that_opens_takes_no_width_from_the_runs(qtbot: QtBot) -> None:
+    window, page = QMainWindow(), Page()
+    qtbot.addWidget(window)
+    window.setCentralWidget(QWidget())
+    docks = {}
+    for name, area, widget in (("train", Place.LEFT, page), ("metrics", Place.RIGHT, Page())):
+        docks[name] = QDockWidget(name, window)
+        docks[name].setObjectName(name)
+        docks[name].setWidget(widget)
+        window.addDockWidget(AREAS[area], docks[name])
+    window.resize(1280, 800)
+    arrangement = DockArrangement(window, docks, [])
+    window.show()
+    window.resize(1280, 800)
+
+    def given() -> bool:
+        return window.width() == 1280 and not arrangement.is_narrow and docks["train"].width() == 330
+
+    qtbot.waitUntil(given)
+    page.wanted = 400
+    page.updateGeometry()
+    qtbot.wait(10)
+    assert docks["train"].width() == 330
+    window.resize(1920, 1080)
+    qtbot.waitUntil(lambda: docks["train"].width() == 400)
+    window.resizeDocks([docks["train"]], [450], Qt.Orientation.Horizontal)
+    qtbot.waitUntil(lambda: docks["train"].width() == 450)
+    window.resize(1800, 1000)
+    qtbot.waitUntil(lambda: window.width() == 1800 and not arrangement._widening.isActive())
+    assert docks["train"].width() == 450, "what somebody dragged stays"
+
+
+def test_the_chosen_worker_stays_in_sight_when_its_form_takes_the_room(qtbot: QtBot, qapp: QApplication) -> None:
+    workers = WorkerList(Themes(qapp))
+    qtbot.addWidget(workers)
+    names = ["cleanrl", "corl", "llm", "play", "spade_bdi"]
+    workers.show_entries([WorkerEntry(name, name, "", "analytics", True, "ready") for name in names], "cleanrl")
+    workers.set_low(True)
+    workers.resize(300, workers.maximumHeight())
+    workers.show()
+    workers.choose("play")
+    workers.resize(300, workers.minimumHeight())
+    viewport = workers.viewport()
+    assert viewport is not None and viewport.rect().contains(workers.visualItemRect(workers.currentItem()))
+
+
 def test_a_cockpit_that_was_closed_small_opens_large_as_it_was_large(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
     first = make_cockpit(parts=None)
     first.window.setMinimumSize(900, 560)
@@ -336,6 +412,9 @@ def test_a_hint_is_cut_nowhere_that_a_shorter_one_fits(qtbot: QtBot) -> None:
         shown.append(line.placeholderText())
         assert line.fontMetrics().horizontalAdvance(line.placeholderText()) < width
     assert shown == hints
+    line.set_hints(["Another"])
+    line.resize(600, 30)
+    assert line.placeholderText() == "Another"
 
 
 def test_the_usual_names_of_runs_and_of_columns_are_not_cut(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
@@ -372,3 +451,43 @@ def test_of_a_long_environment_that_was_typed_the_beginning_is_seen(qtbot: QtBot
     picker.family.setFocus()
     qtbot.waitUntil(lambda: not line.hasFocus())
     assert line.cursorPosition() == 0
+
+
+def test_of_a_long_entry_or_range_the_beginning_is_seen_once_the_keyboard_is_elsewhere(
+    qtbot: QtBot, qapp: QApplication
+) -> None:
+    around = QWidget()
+    qtbot.addWidget(around)
+    layout = QVBoxLayout(around)
+    field, elsewhere = FieldEditor(FieldSpec("rate", "Learning rate"), Themes(qapp)), QLineEdit()
+    layout.addWidget(field)
+    layout.addWidget(elsewhere)
+    field.offer_range(True)
+    with qtbot.waitActive(around):
+        around.show()
+    assert isinstance(field.editor, QLineEdit) and field.range_button is not None
+    field.range_button.click()
+    field.range_button.click()  # now both lines are made, and the value is shown
+    for searched, line in ((False, field.editor), (True, field.range_line)):
+        field.range_button.setChecked(searched)
+        assert line is not None
+        line.setFocus()
+        line.selectAll()
+        qtbot.keyClicks(line, "1e-4 to 1e-2 log")
+        qtbot.keyClick(line, Qt.Key.Key_Return)
+        assert line.cursorPosition() == len(line.text()), "who goes on typing goes on at the end"
+        elsewhere.setFocus()
+        assert line.cursorPosition() == 0
+
+
+def test_the_example_of_an_environment_is_whole_or_another_word_is_there(qtbot: QtBot, qapp: QApplication) -> None:
+    spec = FieldSpec("env_id", "Environment", placeholder="e.g. FrozenLake-v1", short_placeholder="Gymnasium id")
+    field = FieldEditor(spec, Themes(qapp))
+    qtbot.addWidget(field)
+    field.show()
+    line = field.editor
+    assert isinstance(line, QLineEdit) and spec.placeholder in line.toolTip()
+    for width, hint in ((200, spec.placeholder), (110, spec.short_placeholder)):
+        line.resize(width, 28)
+        assert line.placeholderText() == hint
+        assert line.fontMetrics().horizontalAdvance(hint) < width - 8

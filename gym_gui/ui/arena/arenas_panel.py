@@ -24,6 +24,7 @@ from gym_gui.services.run_words import ago
 from gym_gui.ui.arena.desk import ArenaDesk
 from gym_gui.ui.styling import tell
 from gym_gui.ui.widgets.empty_page import EmptyPage
+from gym_gui.ui.widgets.hinted_line import HintedLine
 
 _NAME = Qt.ItemDataRole.UserRole
 _WIDTHS = (220, 160, 150, 320, 110)
@@ -58,12 +59,13 @@ class ArenasPanel(QWidget):
             ),
             tr("Chance against the optimum on FrozenLake"),
         )
-        self.env_id, self.seeds, self.entries = QLineEdit("FrozenLake-v1"), QLineEdit("0-99"), QLineEdit()
-        self.entries.setPlaceholderText(tr("optimal random RUN steps:RUN"))
+        self.env_id, self.seeds = HintedLine([tr("Gymnasium id")], "FrozenLake-v1"), QLineEdit("0-99")
+        whole = tr("optimal random RUN steps:RUN")
+        self.entries = HintedLine([whole, tr("optimal random RUN"), tr("optimal random")])
         for field, name, help_text, width in (
-            (self.env_id, tr("Environment"), tr("The environment of all entries"), 80),
+            (self.env_id, tr("Environment"), tr("The environment of all entries"), 108),
             (self.seeds, tr("Seeds"), tr("An episode for each: 0-99 or 3,5,8"), 56),
-            (self.entries, tr("Entries"), tr("Who plays: random, optimal, a run with a checkpoint, steps:RUN"), 80),
+            (self.entries, tr("Entries"), tr("Who plays: random, optimal, a run with a checkpoint, steps:RUN"), 110),
         ):
             field.setAccessibleName(name)
             field.setToolTip(help_text)

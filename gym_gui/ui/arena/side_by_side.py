@@ -73,6 +73,7 @@ class Cell(QWidget):
         self.shot, self._side, self._cockpit = shot, side, cockpit
         self.returns: NDArray[np.float64] = np.zeros(0)
         self.view = FrameView(fills=True)
+        self.view.words = self.tr("The environment is being started…")
         self.view.setMinimumSize(90, 80)
         self.view.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)  # whatever room is left
         self.dot, self.name = QLabel("●"), ElidedLabel(shot.standing.entry.label)
@@ -129,6 +130,10 @@ class Cell(QWidget):
     def _take(self, told: Told | Gone) -> None:
         if self.replay is None:
             return
+        if isinstance(told, Gone | Shown):
+            self.view.words = ""
+            if not self.view.has_frame:
+                self.view.update()
         if isinstance(told, Gone):
             self.end.setText(told.why or self.end.text())
             self._side.arrived(self)

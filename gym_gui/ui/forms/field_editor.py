@@ -25,6 +25,7 @@ from gym_gui.ui.styling import let_shrink, set_style_property
 from gym_gui.ui.theme import Theme, Themes
 from gym_gui.ui.widgets.calm import CalmCombo
 from gym_gui.ui.widgets.completions import close_when_complete
+from gym_gui.ui.widgets.hinted_line import HintedLine
 
 LABEL_WIDTH = 118
 RESET_WIDTH = 26
@@ -155,8 +156,7 @@ class FieldEditor(QWidget):
             self._refresh()
 
     def _make_range(self) -> None:
-        self.range_line, self.range_button = QLineEdit(), QToolButton()
-        self.range_line.setPlaceholderText(self.tr("1 to 10, or values"))
+        self.range_line, self.range_button = HintedLine([self.tr("1 to 10, or values")]), QToolButton()
         self.range_line.setAccessibleName(self.tr("Range of {field}").format(field=self.spec.title))
         self.range_line.setToolTip(
             self.tr("What to try: 1e-5 to 1e-2 log, 1 to 10 step 2, or values with commas between them")
@@ -208,8 +208,8 @@ class FieldEditor(QWidget):
 
     def hint(self, text: str) -> None:
         """What an empty field stands for."""
-        if isinstance(self.editor, QLineEdit):
-            self.editor.setPlaceholderText(text)
+        if isinstance(self.editor, HintedLine):
+            self.editor.set_hints([text])
             self._describe()  # a narrow form cuts it; the tooltip has the whole of it
 
     @property
@@ -245,8 +245,8 @@ class FieldEditor(QWidget):
             combo.setCurrentText(str(self.spec.start))
             combo.currentTextChanged.connect(self._edited)
             return combo
-        line = QLineEdit(str(self.spec.start))
-        line.setPlaceholderText(self.spec.placeholder or (self.tr("none") if self.spec.optional else ""))
+        hint = self.spec.placeholder or (self.tr("none") if self.spec.optional else "")
+        line = HintedLine([hint, *filter(None, [self.spec.short_placeholder])], str(self.spec.start))
         line.textChanged.connect(self._edited)
         if self.spec.unit:
             _put_unit(line, self.spec.unit)

@@ -74,6 +74,8 @@ class FieldSpec:
     least: float | None = None
     most: float | None = None
     placeholder: str = ""
+    short_placeholder: str = ""
+    """What to show in its place where it would be cut."""
     option: str = ""
     """How the field is given on a command line, for people who know it by that name."""
 

@@ -161,7 +161,16 @@ class SchemaTrainForm(TrainForm):
             example = next((one.example_env for one in algorithms.values() if one.example_env), None) or ""
             what = tr("What to train on") if "env" in needs else tr("What to train on, when the worker needs it")
             hint = tr("e.g. {env}").format(env=example) if example else ""  # a name alone would look like a value
-            fields.append(FieldSpec("env_id", tr("Environment"), help=what, required="env" in needs, placeholder=hint))
+            fields.append(
+                FieldSpec(
+                    "env_id",
+                    tr("Environment"),
+                    help=what,
+                    required="env" in needs,
+                    placeholder=hint,
+                    short_placeholder=tr("Gymnasium id"),
+                )
+            )
         if "dataset" in needs:
             fields.append(FieldSpec("dataset", tr("Dataset"), help=tr("What to learn from"), required=True))
         return [

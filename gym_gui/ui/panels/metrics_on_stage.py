@@ -1,4 +1,7 @@
-"""The metrics as wide as the window, as many plots beside each other as there is room for; the runs stay below."""
+"""The metrics as wide as the window, as many plots beside each other as there is room for.
+
+The runs stay below, except in a low window, where between both no plot would be left.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from gym_gui.ui.parts import Place
 from gym_gui.ui.widgets.empty_page import EmptyPage
 
 _COMMAND = "metrics-on-stage"
+_LOW_WINDOW = 700
 
 
 class MetricsOnStage(QObject):
@@ -50,7 +54,9 @@ class MetricsOnStage(QObject):
             return
         self._dock, self._title = dock, dock.windowTitle()
         if (arrangement := self._arrangement) is not None:
-            arrangement.make_room(self, (Place.LEFT, Place.RIGHT), [dock])
+            low = self._stage.window().height() < _LOW_WINDOW
+            places = (Place.LEFT, Place.RIGHT, Place.BOTTOM) if low else (Place.LEFT, Place.RIGHT)
+            arrangement.make_room(self, places, [dock])
         away = EmptyPage()
         away.tell(
             self.tr("The curves are on the stage"),

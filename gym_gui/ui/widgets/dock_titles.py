@@ -41,10 +41,16 @@ class DockTitles(QObject):
         self.settle()
 
     def settle(self) -> None:
-        """Give every dock the title bar, or take it from it, as its place wants."""
+        """Give every dock the title bar, or take it from it, as its place wants.
+
+        A hidden one keeps what it has until it is shown: with a title it would need more height when all of a place
+        come back into their tabs, and the window would give it that for good.
+        """
         for dock in self._docks:
+            if dock.isHidden():
+                continue
             beside = [other for other in self._window.tabifiedDockWidgets(dock) if not other.isHidden()]
-            in_tab = bool(beside) and not dock.isFloating() and not dock.isHidden()
+            in_tab = bool(beside) and not dock.isFloating()
             if in_tab and dock.titleBarWidget() is None:
                 nothing = QWidget(dock)
                 nothing.setFixedHeight(0)

@@ -21,13 +21,15 @@ class FrameView(QWidget):
     and counted in :attr:`skipped`. Paints nothing while hidden or while nothing new came. After a rest a frame is
     painted at once: it may be the answer to a key.
 
-    ``fills``: whether a picture is made as large as there is room, not only by whole numbers."""
+    ``fills``: whether a picture is made as large as there is room, not only by whole numbers. :attr:`words` stand where
+    the picture will be until there is one."""
 
     def __init__(self, parent: QWidget | None = None, *, fills: bool = False) -> None:
         super().__init__(parent)
         self.paints = 0
         self.skipped = 0
         self._fills = fills
+        self.words = ""
         self._frame: Frame | None = None
         self._fresh = False
         """Whether the frame was not painted yet."""
@@ -69,6 +71,8 @@ class FrameView(QWidget):
         painter = QPainter(self)
         if self._frame is None:
             painter.fillRect(self.rect(), self.palette().window())
+            painter.setPen(self.palette().placeholderText().color())
+            painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, self.words)
             return
         height, width, _ = self._frame.shape
         memory = sip.voidptr(self._frame.ctypes.data)  # the stubs know bytes only, which would be a copy

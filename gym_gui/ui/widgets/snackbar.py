@@ -85,6 +85,12 @@ class Snackbar(QFrame):
             self._waiting.insert(0, self._waiting.pop())
             self._next()
 
+    def withdraw(self, notice: Notice) -> None:
+        """Put a notice away that is not true any more, whether it is shown or waits."""
+        self._waiting = [one for one in self._waiting if one is not notice]
+        if self.current is notice:
+            self._next()
+
     def _next(self) -> None:
         self._timer.stop()
         if not self._waiting:

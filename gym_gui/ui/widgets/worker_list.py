@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PyQt6.QtCore import QSize, Qt, pyqtSignal
+from PyQt6.QtGui import QResizeEvent
 from PyQt6.QtWidgets import QListWidget, QListWidgetItem, QSizePolicy, QWidget
 
 from gym_gui.ui.icons import icon
@@ -66,6 +67,12 @@ class WorkerList(QListWidget):
         # A window that shrinks comes below the height at which the rows become low: the tall ones must not hold it up.
         self.setMinimumHeight(min(rows, 2) * _LOW_ROW_HEIGHT + 2)
         self.updateGeometry()
+
+    def resizeEvent(self, event: QResizeEvent | None) -> None:
+        """The chosen one stays in sight: its form may be what makes the list lower, under the pointer that chose it."""
+        super().resizeEvent(event)
+        if (item := self.currentItem()) is not None:
+            self.scrollToItem(item)
 
     def sizeHint(self) -> QSize:
         return QSize(super().sizeHint().width(), self.maximumHeight())
