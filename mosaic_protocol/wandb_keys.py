@@ -17,7 +17,10 @@ from urllib.parse import urlsplit
 
 KEY_VARIABLE = "WANDB_API_KEY"
 KEYRING_SERVICE, KEYRING_USER = "mosaic-wandb", "api_key"
-ADDRESS_VARIABLE, DEFAULT_ADDRESS = "WANDB_BASE_URL", "https://api.wandb.ai"
+ADDRESS_VARIABLE, DEFAULT_ADDRESS = "WANDB_BASE_URL", "https://api.forge.coreweave.com"
+"""Where wandb 0.31 goes unless told otherwise."""
+_EARLIER = {"api.forge.coreweave.com": "api.wandb.ai"}
+"""The name that the same server has for earlier versions of wandb, whose ``wandb login`` wrote it into netrc files."""
 HOW_TO_SET = f"set {KEY_VARIABLE}, or `keyring set {KEYRING_SERVICE} {KEYRING_USER}`"
 
 _FORM = re.compile(r"(?:[\w.]+-)?[\w-]{40,}|[\w-]+\.[\w-]+\.[\w-]+", re.ASCII)
@@ -108,7 +111,9 @@ def netrc_file(environ: Mapping[str, str]) -> Path:
 def _in_netrc(file: Path, address: str) -> str:
     """The password for W&B's host. An entry for any other host, ``default`` too, is for somebody else."""
     try:
-        entry = netrc.netrc(str(file)).hosts.get(urlsplit(address).netloc) if file.is_file() else None
+        hosts = netrc.netrc(str(file)).hosts if file.is_file() else {}
+        server = urlsplit(address).netloc
     except (netrc.NetrcParseError, OSError, ValueError):
         return ""
+    entry = hosts.get(server) or hosts.get(_EARLIER.get(server, ""))
     return entry[2] or "" if entry else ""

@@ -17,8 +17,10 @@ from gym_gui.cli.script_choice import ScriptChoice, workers_here
 from gym_gui.cli.session import CliSession, passing_notice
 
 if TYPE_CHECKING:
+    from gym_gui.services.sweeps.cost import SweepCost
     from gym_gui.services.sweeps.model import SweepSpec
     from gym_gui.services.sweeps.space import Space
+    from gym_gui.services.trainer.client import TrainerClient
 
 
 def planned(
@@ -193,13 +195,14 @@ def _refusal_of(plan: RunPlan, session: CliSession) -> str:
     return ""
 
 
-def tell_plan(name: str, spec: SweepSpec, *, as_json: bool) -> int:
+def tell_plan(name: str, spec: SweepSpec, expected: SweepCost | None, *, as_json: bool) -> int:
     if as_json:
         import msgspec
 
-        fmt.echo_json({"name": name, "spec": msgspec.to_builtins(spec)})
+        told = None if expected is None else expected.as_object()
+        fmt.echo_json({"name": name, "spec": msgspec.to_builtins(spec), "expected": told})
         return ExitCode.OK
-    rungs = ", ".join(f"{step:,}" for step in spec.rungs) or "none"
+    rungs = ", ".join(f"{step:,}" for step in spec.rungs)
     from gym_gui.services.sweeps.report import objective_told
 
     given = spec.config["metadata"]["worker"]["config"].get("params") or {}
@@ -213,10 +216,41 @@ def tell_plan(name: str, spec: SweepSpec, *, as_json: bool) -> int:
                 ("fixed", ", ".join(fixed) or "nothing"),
                 ("objective", fmt.one_line(objective_told(spec))),
                 ("trials", f"{spec.trials}, {spec.parallel} at a time, by {spec.sampler}"),
+                ("seeds", _seeds_told(spec)),
                 ("steps of a run", f"{spec.total_steps:,}" if spec.total_steps else "the script's"),
-                ("pruner", f"{spec.pruner}, rungs at steps: {rungs}"),
+                ("pruner", f"{spec.pruner}, rungs at steps: {rungs}" if rungs else spec.pruner),
+                ("steps in all", "the script knows" if expected is None else expected.steps_told()),
+                ("expected", (expected and expected.sentence()) or "not known: this script has not run here before"),
             ]
         )
     )
+    warn(expected)
     click.echo("Nothing was started.")
     return ExitCode.OK
+
+
+def _seeds_told(spec: SweepSpec) -> str:
+    if spec.is_population:
+        return f"one for each member, from {spec.seeds[0]} on"
+    first, *more = spec.seeds
+    return f"{first}, then {len(more)} more for trials that get to the end" if more else str(first)
+
+
+def expected_of(client: TrainerClient | None, plan: RunPlan, spec: SweepSpec) -> SweepCost | None:
+    """What the sweep would train and how long that may take; ``client``: None where no daemon runs."""
+    from gym_gui.cli.estimates import outlook
+    from gym_gui.services.sweeps.cost import cost
+    from gym_gui.services.trainer.client import ClientError
+
+    room = 0
+    if client is not None:
+        try:
+            room = client.health(5.0).capacity.cpus // max(1, plan.config["resources"]["cpus"]["requested"])
+        except ClientError:
+            client = None
+    return cost(spec, outlook(client, plan, None).found, room)
+
+
+def warn(expected: SweepCost | None) -> None:
+    if expected is not None and expected.warning:
+        click.echo(f"Warning: {expected.warning}", err=True)

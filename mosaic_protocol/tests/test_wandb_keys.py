@@ -85,6 +85,23 @@ def test_only_the_entry_of_the_server_counts(keyring: FakeKeyring, tmp_path: Pat
     assert find_key({"NETRC": str(file), "WANDB_BASE_URL": address}) is None
 
 
+def test_a_key_of_an_earlier_login_counts_for_the_same_server_under_its_new_name(
+    keyring: FakeKeyring, tmp_path: Path
+) -> None:
+    file = tmp_path / "netrc"
+    environ = {"NETRC": str(file)}
+    for content, secret in (
+        ("machine api.wandb.ai login user password earlier\n", "earlier"),
+        ("machine api.forge.coreweave.com login user password of-now\n", "of-now"),
+        ("machine api.wandb.ai login u password a\nmachine api.forge.coreweave.com login u password b\n", "b"),
+    ):
+        file.write_text(content)
+        found = find_key(environ)
+        assert found is not None and found.secret == secret
+    file.write_text("machine api.forge.coreweave.com login user password of-now\n")
+    assert find_key({**environ, "WANDB_BASE_URL": "https://api.wandb.ai"}) is None, "that name alone is looked for then"
+
+
 def test_a_key_is_not_in_what_is_printed_of_it() -> None:
     key = WandbKey("the keyring", SECRET)
     assert SECRET not in repr(key) + str(key) + f"{SimpleNamespace(key=key)}"

@@ -40,7 +40,7 @@ def import_logs(
     env_id: str,
     returns_from: str,
     as_json: bool,
-) -> None:
+) -> int:
     """Make runs of event files that others wrote.
 
     Each folder at and below DIR that holds event files of TensorBoard becomes a run, with every scalar in it and with
@@ -51,14 +51,17 @@ def import_logs(
 
     wishes = Wishes(name, tuple(tags), group, algo, env_id, returns_from)
     plans = _imported(session, folder, wishes, dry_run=dry_run)
+    nothing = all(plan.why_not for plan in plans)
     if as_json:
         fmt.echo_json({"runs": [_object(plan) for plan in plans], "dry_run": dry_run})
-    else:
+        return ExitCode.REFUSED if nothing else ExitCode.OK
+    if not (nothing and len(plans) == 1):  # of a single folder the refusal below says all there is to say
         _tell(plans, dry_run=dry_run)
         if wishes != Wishes() and any(plan.imported for plan in plans):
             click.echo("mosaic: runs that were imported before keep their names, tags and settings", err=True)
-    if not any(plan.found.total for plan in plans):
-        raise CliError(f"nothing in {folder} can be imported: {_why(plans)}", ExitCode.REFUSED)
+    if nothing:
+        raise CliError(f"nothing in {folder} can be imported: {fmt.one_line(_notes(plans[0])[0])}", ExitCode.REFUSED)
+    return ExitCode.OK
 
 
 def _imported(session: CliSession, folder: Path, wishes: Wishes, *, dry_run: bool) -> list[Plan]:
@@ -120,8 +123,7 @@ def _tell(plans: Sequence[Plan], *, dry_run: bool) -> None:
     shorter: list[fmt.Shorter] = [("METRICS", None), ("ENVIRONMENT", None), ("ALGO", None)]
     click.echo(fmt.table(headers, rows, right=right, shorter=shorter, give_way="FOLDER", in_the_middle=True))
     for plan in plans:
-        notes = [*plan.found.notes, *([plan.why_not] if plan.why_not else [])]
-        for note in notes:
+        for note in _notes(plan):
             click.echo(f"{fmt.one_line(plan.found.name)}: {fmt.one_line(note)}")
     click.echo(_ending(plans, dry_run=dry_run))
 
@@ -153,6 +155,7 @@ def _ending(plans: Sequence[Plan], *, dry_run: bool) -> str:
     return f"{what} imported. `{program()} runs --where worker=imported` lists them."
 
 
-def _why(plans: Sequence[Plan]) -> str:
-    notes = [note for plan in plans for note in (*plan.found.notes, plan.why_not) if note]
-    return fmt.one_line(notes[0]) if notes else "it has no scalars"
+def _notes(plan: Plan) -> Sequence[str]:
+    """What is to be said of a folder. That it has no scalars follows from what is wrong with its files."""
+    troubles = plan.found.notes
+    return troubles if troubles and not plan.found.total else [*troubles, *([plan.why_not] if plan.why_not else [])]

@@ -17,7 +17,7 @@ from gym_gui.cli.options import LARGEST_SEED, Count, PlainGroup, help_when_alone
 from gym_gui.cli.own_options import misspelt_options_told, require_values
 from gym_gui.cli.script_choice import ScriptCommand, worker_option, workers_here
 from gym_gui.cli.session import CliSession, program
-from gym_gui.cli.sweep_plan import check, planned, specified, tell_plan
+from gym_gui.cli.sweep_plan import check, expected_of, planned, specified, tell_plan, warn
 from gym_gui.cli.sweep_view import (
     SHOWN,
     followed,
@@ -32,8 +32,10 @@ from gym_gui.cli.sweep_view import (
 )
 
 if TYPE_CHECKING:
+    from gym_gui.cli.run_plan import RunPlan
+    from gym_gui.services.sweeps.cost import SweepCost
     from gym_gui.services.sweeps.fresh_seeds import Contender
-    from gym_gui.services.sweeps.model import Sweep
+    from gym_gui.services.sweeps.model import Sweep, SweepSpec
     from gym_gui.services.trainer.client import TrainerClient
     from mosaic_protocol.proto import trainer_pb2 as pb
 
@@ -204,8 +206,12 @@ def start(session: CliSession, /, **given: Any) -> int:
     source = str(given["env_id"] or given["dataset"] or "sweep").lower()
     name = given["name"] or f"{plan.algorithm}-{source}".replace("/", "-")
     if given["dry_run"]:
-        return tell_plan(name, spec, as_json=as_json)
+        return tell_plan(name, spec, _expected_without_starting(session, plan, spec), as_json=as_json)
     with session.client() as client:
+        expected = None if as_json else expected_of(client, plan, spec)
+        if expected is not None and expected.of_one is not None:
+            click.echo(f"Expected: {expected.sentence()}")
+        warn(expected)
         found = client.submit_sweep(name, spec, name_is_default=given["name"] is None)
         if follow:
             return followed(client, found.sweep_id, as_json=as_json)
@@ -217,6 +223,15 @@ def start(session: CliSession, /, **given: Any) -> int:
             f"Look at it with `{program()} sweep show {found.name}`."
         )
     return ExitCode.OK
+
+
+def _expected_without_starting(session: CliSession, plan: RunPlan, spec: SweepSpec) -> SweepCost | None:
+    """A dry run starts no daemon; without one nothing is known of earlier runs."""
+    client = session.impatient_client(timeout=5.0)
+    if client is None:
+        return expected_of(None, plan, spec)
+    with client:
+        return expected_of(client, plan, spec)
 
 
 # ---- show --------------------------------------------------------------------------------------------------------

@@ -91,6 +91,7 @@ def sync(session: CliSession, runs: Sequence[str], as_json: bool) -> int:
     for run in chosen:
         try:
             prepared = prepare_upload(run, session.paths, os.environ)
+            prepared.require_answer()
         except NothingToUploadError as error:
             done.append(_Synced(run, error.side, ""))
         except UploadRefusedError as error:

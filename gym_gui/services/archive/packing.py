@@ -117,7 +117,7 @@ class RunSurvey:
         for name, place in sorted(found.items()):
             path = f"{run.run_id}/{name}"
             if problem := run_archive.why_not_a_path(path, {run.run_id}):
-                notes.append(f"{_shown(place)} is left out: {problem}")
+                notes.append(f"{_shown(place, place.parent)} is left out: {problem}")
                 continue
             digest, size = hashlib.sha256(), 0
             with open_regular(place) as stream:
@@ -142,7 +142,9 @@ def owned_files(paths: MosaicPaths, run_id: str, notes: list[str]) -> dict[str, 
 
 
 def _regular_files(root: Path, left_out: Sequence[str], notes: list[str]) -> Iterator[Path]:
-    """Every regular file below a folder; other things get a note. Sockets of sessions that are over get none."""
+    """Every regular file below a folder; other things get a note for each kind. Sockets of sessions that are over get
+    none."""
+    other: dict[str, list[str]] = {}
     for folder, folders, files in os.walk(root):
         if Path(folder) == root:
             folders[:] = [name for name in folders if name not in left_out]
@@ -152,14 +154,16 @@ def _regular_files(root: Path, left_out: Sequence[str], notes: list[str]) -> Ite
             if stat.S_ISREG(mode):
                 yield path
             elif not stat.S_ISSOCK(mode):
-                what = "a link" if stat.S_ISLNK(mode) else "not a regular file"
-                notes.append(f"{_shown(path)} is left out: it is {what}")
+                other.setdefault("link" if stat.S_ISLNK(mode) else "pipe or device", []).append(_shown(path, root))
         folders.sort()
+    for what, (first, *more) in other.items():
+        kind = f"they are {what}s" if more else f"it is a {what}"
+        notes.append(f"{first}{f' and {len(more)} more are' if more else ' is'} left out: {kind}")
 
 
-def _shown(path: Path) -> str:
-    """A path as text, whatever its bytes are."""
-    return os.fsencode(path).decode(errors="replace")
+def _shown(path: Path, root: Path) -> str:
+    """A path within a run as text, whatever its bytes are. Where runs lie on this machine does not travel."""
+    return os.fsencode(path.relative_to(root.parent)).decode(errors="replace")
 
 
 @dataclass(frozen=True)

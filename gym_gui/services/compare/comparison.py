@@ -101,13 +101,19 @@ def _environments(counting: Mapping[str, Sequence[Measured]], question: Question
     common, everything = set.intersection(*each.values()), set.union(*each.values())
     if common == everything:
         return sorted(common)
+    if not common:
+        had = "; ".join(f"{label!r} {_some(sorted(found))}" for label, found in each.items())
+        raise CompareError(f"these groups have no environment in common, so returns say nothing of each other: {had}")
     if not question.is_mixed:
         label, lacking = next((label, everything - found) for label, found in each.items() if everything - found)
-        advice = "--mixed compares what all have" if common else "and there is none that all have"
-        raise CompareError(f"{label!r} has no runs of {', '.join(sorted(lacking))}, others have: {advice}")
-    if not common:
-        raise CompareError("these groups have no environment in common")
+        advice = "--mixed compares the environments that all groups have"
+        raise CompareError(f"{label!r} has no runs of {_some(sorted(lacking))}, others have: {advice}")
     return sorted(common)
+
+
+def _some(names: Sequence[str]) -> str:
+    told = [name or "an unknown one" for name in names[:3]]
+    return ", ".join(told) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _references(environments: Sequence[str], question: Question) -> dict[str, Reference]:

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 from gym_gui.services.archive.packing import PackingError, pack
 from gym_gui.services.archive.unpacking import opened
 from gym_gui.services.run_words import short_id, size
-from gym_gui.services.storage.planning import Action, protected
+from gym_gui.services.storage.planning import Action, Around, protected
 from gym_gui.services.storage.profile import SUFFIXES, Profile
+from gym_gui.services.storage.usage import open_sweeps
 from gym_gui.services.trainer.client import ClientError, DaemonAwayError
 from mosaic_host.capacity import disk_room
 from mosaic_protocol.paths import MosaicPaths
@@ -94,7 +95,8 @@ class Applying:
         """The run as it is now. Time has passed since it was planned: somebody may have gone on from it."""
         run = self._client.run(action.run_id)
         children = list(self._client.runs(size=1, where=f"parent={run.run_id}").runs)
-        why = protected(self._profile, [run, *children]).get(run.run_id, "")
+        around = Around(open_sweeps(self._client)) if run.sweep else None  # with more budget it goes on from its runs
+        why = protected(self._profile, [run, *children], around).get(run.run_id, "")
         if run.deleted or why:
             raise NotDoneError(f"it was left alone: {why or 'it is in the trash already'}")
         return run

@@ -65,7 +65,7 @@ def measured(client: TrainerClient, paths: MosaicPaths, profile: Profile, progre
     for number, run in enumerate(runs):
         progress("looking at runs", number, 0)
         sizes[run.run_id] = _size_of(run, paths, stored.get(run.run_id), checkpoints.get(run.run_id, ()))
-    return Usage(runs, sizes, _beside(paths, profile), disk_room(paths.root), _open_sweeps(client))
+    return Usage(runs, sizes, _beside(paths, profile), disk_room(paths.root), open_sweeps(client))
 
 
 def _all_runs(client: TrainerClient) -> Iterator[pb.Run]:
@@ -115,7 +115,8 @@ def _file_bytes(file: Path) -> int:
         return 0
 
 
-def _open_sweeps(client: TrainerClient) -> frozenset[str]:
+def open_sweeps(client: TrainerClient) -> frozenset[str]:
+    """Names of the sweeps that are not over."""
     found = [decode_sweep(message.document) for message in client.sweeps()]
     return frozenset(sweep.name for sweep in found if not sweep.is_over)
 

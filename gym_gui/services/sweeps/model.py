@@ -61,6 +61,8 @@ SAMPLERS = ("tpe", "random", "grid", "cmaes")
 PRUNERS = ("none", "median", "asha", "pbt")
 POPULATION = "pbt"
 """Not a pruner in the strict sense: poor members of a population go on from the checkpoints of good ones."""
+MEDIAN_NEEDS = 4
+"""Other trials at a rung before their median says anything."""
 OBJECTIVES = ("iqm", "mean")
 MODES = ("deterministic", "sampled")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gym_gui.services.package_python import python_with
 from gym_gui.services.run_labels import config_of, worker_settings
 from gym_gui.services.run_words import is_over
-from gym_gui.services.wandb.route import NoRouteError, Route, route_from
+from gym_gui.services.wandb.route import NoRouteError, Route, probe, route_from
 from gym_gui.services.wandb.run_side import UploadState, WandbSide, side_of
 from gym_gui.services.wandb.upload import WandbUpload
 from mosaic_protocol.paths import MosaicPaths
@@ -45,6 +45,13 @@ class PreparedUpload:
     route: Route
     python: str
     environ: Mapping[str, str]
+
+    def require_answer(self) -> None:
+        """Raises :class:`UploadRefusedError` where nothing answers: wandb itself would go on trying for hours, and say
+        nothing. Waits for the network."""
+        reach = probe(self.route, None)
+        if reach.is_away:
+            raise UploadRefusedError(f"{reach.problem}. Nothing is lost: sync it when there is a network")
 
     def start(self) -> WandbUpload:
         """Raises OSError."""

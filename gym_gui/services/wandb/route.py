@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 import time
 import urllib.error
 import urllib.request
@@ -61,6 +62,9 @@ class Reach:
     problem: str = ""
     key_is_good: bool | None = None
     account: str = ""
+    is_away: bool = False
+    """Nothing at all answered: no network, a wrong address, a proxy that is down. A certificate that is not trusted
+    here is an answer: wandb may have been told to trust it."""
 
 
 def route_from(environ: Mapping[str, str]) -> Route:
@@ -93,7 +97,8 @@ def probe(route: Route, key: WandbKey | None, patience: float = PATIENCE_SECONDS
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
         text = without_credentials(one_line(str(reason)))[:200] or type(error).__name__
-        return Reach(False, _milliseconds(began), f"{route.address} does not answer: {text}")
+        away = not isinstance(reason, ssl.SSLError)
+        return Reach(False, _milliseconds(began), f"{route.address} does not answer: {text}", is_away=away)
     account = _account(content)
     return Reach(True, _milliseconds(began), key_is_good=None if sent is None else bool(account), account=account)
 

@@ -126,8 +126,11 @@ def test_an_imported_run_can_be_deleted_and_neither_resumed_nor_paused(mosaic: C
         answer = mosaic(words, one["run_id"])
         assert answer.code == 2 and sentence in answer.err, answer.err
     assert mosaic("delete", one["run_id"], "--yes").code == 0
-    (again,) = mosaic("import-logs", str(logs / "ppo-1"), "--json").json["runs"]
+    answer = mosaic("import-logs", str(logs / "ppo-1"), "--json")
+    (again,) = answer.json["runs"]
     assert again["status"] == "skipped" and "in the trash" in again["why_not"]
+    assert answer.code == 2, "nothing was imported"
+    assert "in the trash" in mosaic("import-logs", str(logs / "ppo-1")).err
     assert mosaic("delete", one["run_id"], "--purge", "--yes").code == 0
     (third,) = mosaic("import-logs", str(logs / "ppo-1"), "--json").json["runs"]
     assert third["status"] == "new" and third["run_id"] != one["run_id"]
@@ -195,6 +198,17 @@ def test_what_cannot_be_imported_is_one_sentence(
         written(root, *curve("x", [1]))
     answer = mosaic("import-logs", str(root), *words)
     assert answer.code == 2 and sentence in answer.err, (answer.out, answer.err)
+    assert not answer.out and answer.err.count("\n") == 1
+
+
+def test_of_several_folders_without_scalars_each_is_named_once(mosaic: CommandLine, tmp_path: Path) -> None:
+    written(tmp_path / "a")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / NAME).write_bytes(b"PK" * 100)
+    answer = mosaic("import-logs", str(tmp_path))
+    assert answer.code == 2 and answer.out.splitlines()[-1] == "Nothing was imported."
+    assert [line for line in answer.out.splitlines() if line.startswith("a: ")] == ["a: it has no scalars"]
+    assert len([line for line in answer.out.splitlines() if line.startswith("b: ")]) == 1
 
 
 def test_runs_of_mosaic_itself_are_not_imported(mosaic: CommandLine, daemon: DaemonProcess, tmp_path: Path) -> None:

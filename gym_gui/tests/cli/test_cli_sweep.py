@@ -85,11 +85,24 @@ def test_programs_are_given_the_plan_of_a_dry_run(mosaic: CommandLine, space: Pa
     assert told["spec"]["rungs"] == [4, 8], "a quarter of the run, then twice that"
     assert told["spec"]["seeds"] == [1, 2, 3]
     assert told["spec"]["fixed"] == {"turns": 2}
+    assert told["expected"]["most_steps"] == 20 * 3 * STEPS and told["expected"]["most_seconds"] is None
     assert mosaic(*start(mosaic, space, "--pruner", "median", "--dry-run", "--json")).json["spec"]["rungs"] == [
         4,
         8,
         12,
     ]
+
+
+def test_what_a_sweep_will_take_is_told_before_it_starts(mosaic: CommandLine, space: Path) -> None:
+    slow = start(mosaic, space, "--pace", "0.1", "--no-preflight", "--trials", "2")
+    plan = mosaic(*slow, "--seeds", "2", "--pruner", "asha", "--dry-run").out
+    assert f"steps in all    {4 + 4 + 12 + STEPS} to {4 * STEPS}, as the pruner finds, in up to 4 runs" in plan
+    assert "seeds           1, then 1 more for trials that get to the end" in plan
+    assert mosaic("train", "climb", "--total-timesteps", str(STEPS), "--pace", "0.1", "--no-preflight").code == 0
+    started = mosaic(*slow, "--name", "told")
+    assert started.code == 0 and started.out.startswith("Expected: about "), started.err
+    assert "for the whole sweep" in started.out.splitlines()[0]
+    assert mosaic("sweep", "stop", "told").code == 0
 
 
 def test_a_population_is_judged_by_evaluations_shown_with_its_turns_and_measured(

@@ -25,9 +25,10 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     daemon = DaemonProcess(tmp_path_factory.mktemp("wandb") / "home")
     try:
         daemon.start()
-        for name in ("tracked", "plain", "in-vain"):
+        for name in ("tracked", "plain", "in-vain", "untouched"):
             daemon.wait_over(daemon.submit(name=name, total_timesteps=2, step_seconds=0))
         (Path(daemon.client.run("in-vain").run_dir) / "wandb").mkdir()
+        tracked_run(Path(daemon.client.run("untouched").run_dir), curve_records(4))
         folder = Path(daemon.client.run("tracked").run_dir)
         records = curve_records(40)
         records.insert(-2, history(**{"\x1b[31mred": 1.0, "nan": float("nan")}))
@@ -131,6 +132,16 @@ def test_a_run_is_uploaded_by_wandb_itself_and_the_key_is_written_nowhere(
         assert url in mosaic("show", "tracked").out
         again = mosaic("wandb", "sync", "tracked", "--json")
         assert again.code == 0 and again.json["runs"][0]["upload"] == "done", "to repeat it does no harm"
+
+
+def test_an_upload_without_network_is_refused_at_once_and_starts_no_wandb(mosaic: CommandLine, tmp_path: Path) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # bound and not listening: every connection is refused
+        nowhere = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        mosaic.environment |= {"WANDB_BASE_URL": nowhere, "WANDB_API_KEY": SECRET, "HOME": str(tmp_path)}
+        answer = mosaic("wandb", "sync", "untouched")
+    assert answer.code == 1 and f"{nowhere} does not answer" in answer.err and "when there is a network" in answer.err
+    assert "Syncing" not in answer.out and SECRET not in answer.err
 
 
 def test_a_check_says_what_is_there_and_what_is_missing(mosaic: CommandLine) -> None:

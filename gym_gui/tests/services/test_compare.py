@@ -165,8 +165,10 @@ def test_groups_of_different_environments_are_refused_unless_wanted() -> None:
     with pytest.raises(CompareError, match="'DQN' has no runs of Acrobot-v1, others have: --mixed"):
         compared(runs, Question())
     assert compared(runs, Question(is_mixed=True)).environments == ["CartPole-v1"]
-    with pytest.raises(CompareError, match="no environment in common"):
-        compared({"A": scored([1, 2]), "B": scored([1, 2], env="Acrobot-v1")}, Question(is_mixed=True))
+    apart = {"A": scored([1, 2]), "B": scored([1, 2], env="Acrobot-v1")}
+    for question in (Question(), Question(is_mixed=True)):
+        with pytest.raises(CompareError, match=r"no environment in common.*: 'A' CartPole-v1; 'B' Acrobot-v1"):
+            compared(apart, question)
 
 
 def test_what_weakens_a_comparison_is_said() -> None:

@@ -115,7 +115,7 @@ def test_the_way_follows_the_environment_and_never_goes_around_a_proxy(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     home = {"MOSAIC_HOME": str(tmp_path / "var")}
-    assert route_from(home) == Route("https://api.wandb.ai", None)
+    assert route_from(home) == Route("https://api.forge.coreweave.com", None)
     usual = route_from(home | {"HTTPS_PROXY": "http://me:pa55word@usual:1", "WANDB_BASE_URL": "https://own/"})
     assert usual.address == "https://own" and "usual:1" in usual.words and "pa55word" not in usual.words
     wanted = home | {"MOSAIC_WANDB_PROXY": "1", "HTTPS_PROXY": "http://usual:1"}

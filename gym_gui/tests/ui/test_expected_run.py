@@ -9,6 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from gym_gui.services.run_request import RunRequest
+from gym_gui.services.sweeps.model import SweepSpec
+from gym_gui.tests.support.made_sweeps import made_spec
 from gym_gui.ui.forms.expected_run import ExpectedRun
 from mosaic_protocol.proto import trainer_pb2 as pb
 
@@ -21,7 +23,8 @@ class FakeForm:
     def __init__(self, folder: Path) -> None:
         self.steps: int | None = 10_000
         self.entry: Any = SimpleNamespace(capabilities=SimpleNamespace(interactive=False))
-        self.gpus = 0
+        self.gpus, self.cpus = 0, 4
+        self.spec: SweepSpec | None = None
         self.told: tuple[str, str] = ("", "")
         self.waiting: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
         self.bar: Any = SimpleNamespace(set_estimate=self._tell)
@@ -50,6 +53,9 @@ class FakeForm:
 
     def steps_wanted(self) -> int | None:
         return self.steps
+
+    def sweep_spec(self) -> SweepSpec | None:
+        return self.spec
 
     def type(self, steps: int | None) -> None:
         self.steps = steps
@@ -91,3 +97,18 @@ def test_without_a_number_of_steps_or_in_a_session_nothing_is_told(tmp_path: Pat
     form.entry.capabilities.interactive = True
     form.type(10_000)
     assert form.told == ("", "") and form.waiting == []
+
+
+def test_of_a_sweep_the_whole_is_told_and_one_run_until_the_sweep_is_whole(tmp_path: Path) -> None:
+    form = FakeForm(tmp_path)
+    form.sweep.is_on = True
+    form.type(4_000)
+    assert form.told[0] == "Each run about 40 s, from 1 earlier run", "there is nothing to search yet"
+    form.spec = made_spec(trials=10, seeds=(1,), parallel=2)
+    form.type(4_000)
+    assert form.told[0] == "About 2 min to 3 min for the whole sweep"
+    form.let_a_thread_end()
+    assert form.told[0] == "About 2 min to 3 min for the whole sweep, up to 1.0 MB of disk"
+    form.spec = made_spec(trials=9000, seeds=(1,), parallel=2)
+    form.type(4_000)
+    assert form.told[1].startswith("This sweep may take 2.1 days: try fewer trials")

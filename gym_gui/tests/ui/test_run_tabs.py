@@ -108,6 +108,28 @@ def test_the_palette_finds_a_setting_of_the_run_and_shows_it(make_cockpit: MakeC
     assert tabs.front.search.text() == "learning_rate"
 
 
+def test_the_palette_finds_the_tabs_of_the_run(make_cockpit: MakeCockpit) -> None:
+    def tabs_for(run: pb.Run) -> list[TabSpec]:
+        pages = (("overview", "Overview"), ("wandb", "W&&B"), ("tensorboard", "TensorBoard"))
+        return [TabSpec(name, title, lambda *_: QLabel(), "analytics") for name, title in pages]
+
+    app = make_cockpit(None, [Part("run", "Run", Place.RIGHT, lambda cockpit: RunTabs(cockpit, tabs_for))])
+    context, palette = app.window.cockpit, app.window.palette_popup
+
+    def found(typed: str) -> list[str]:
+        return [one.text for one in palette.findings(typed) if one.text.startswith("Run › ") and one.aside == "run-1"]
+
+    assert found("wandb") == [], "there is no run to look at"
+    context.runs.take([made_run(1)])
+    context.selection.select([f"{1:026d}"])
+    assert found("wandb") == found("w&b") == found("run w&b") == ["Run › W&B"]
+    assert found("run") == [], "that is what all of them are"
+    (one,) = [one for one in palette.findings("tensor") if one.text == "Run › TensorBoard"]
+    one.act()
+    tabs = app.window.docks["run"].widget()
+    assert isinstance(tabs, RunTabs) and tabs.tabs.tabText(tabs.tabs.currentIndex()) == "TensorBoard"
+
+
 def test_the_palette_finds_a_setting_that_the_script_has_by_default(
     make_cockpit: MakeCockpit, qtbot: QtBot, tmp_path: Path
 ) -> None:

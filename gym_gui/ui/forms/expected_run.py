@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from gym_gui.services.run_estimate import caution, estimate
+from gym_gui.services.run_estimate import Estimate, caution, estimate
 from gym_gui.services.run_outlook import Outlook, begun_at, outlook
+from gym_gui.services.sweeps.cost import SweepCost, cost
 from gym_gui.ui.context import Cockpit
 
 if TYPE_CHECKING:
@@ -62,22 +63,32 @@ class ExpectedRun:
 
     def _tell(self, request: RunRequest, expected: Outlook) -> None:
         warned = "" if expected.caution is None else expected.caution.in_a_form()
+        if expected.found is not None and (whole := self._of_all(request, expected.found)) is not None:
+            self._form.bar.set_estimate(
+                _begun(whole.brief()), _begun(whole.sentence()), warned or _begun(whole.warning)
+            )
+            return
         if expected.found is not None:
-            brief, whole = self._of_one(expected.found.brief()), self._of_one(expected.found.sentence())
-            self._form.bar.set_estimate(brief, whole, warned)
+            brief, basis = self._of_one(expected.found.brief()), self._of_one(expected.found.sentence())
+            self._form.bar.set_estimate(brief, basis, warned)
             return
         algo = str(request.settings.get("algo") or "")
         unknown = self._form.tr("No estimate yet: this {algo} script has not run here before").format(algo=algo)
         self._form.bar.set_estimate(unknown if algo else "", caution=warned)
 
+    def _of_all(self, request: RunRequest, of_one: Estimate) -> SweepCost | None:
+        """Of a sweep; None for a plain run, and while something is wrong with the sweep."""
+        spec = self._form.sweep_spec() if self._form.sweep.is_on else None
+        return None if spec is None else cost(spec, of_one, self._form.cpus // max(1, request.cpus))
+
     def _of_one(self, sentence: str) -> str:
-        """A sweep has many runs, and this is about one."""
+        """A sweep that has many runs may not be whole yet, and this is about one."""
         said = self._form.tr("each run {estimate}") if self._form.sweep.is_on else "{estimate}"
         return _begun(said.format(estimate=sentence))
 
 
 def _begun(sentence: str) -> str:
-    return f"{sentence[0].upper()}{sentence[1:]}"
+    return f"{sentence[:1].upper()}{sentence[1:]}"
 
 
 def _key(request: RunRequest, steps: int) -> str:

@@ -63,6 +63,8 @@ class TrainForm(QWidget):
         self.consent.asking.connect(self._show_consent)
         self.gpus: int | None = None
         """How many the daemon has, None until it has said so."""
+        self.cpus = 0
+        """How many its runs share, 0 until it has said so."""
         self.bar = LaunchBar(cockpit.themes)
         self.bar.launch.connect(self.launch)
         self.bar.dry_run.connect(self.dry_run)
@@ -307,6 +309,7 @@ class TrainForm(QWidget):
         return self.tr("{worker} needs a GPU, and the daemon has none.").format(worker=self.entry.name)
 
     def _health_changed(self, health: pb.Health) -> None:
+        self.cpus = health.capacity.cpus
         if health.capacity.gpus != self.gpus:
             self.gpus = health.capacity.gpus
             self.gpus_changed()

@@ -78,7 +78,7 @@ class RunTabs(QWidget):
         self._pages.addWidget(page)
         cockpit.selection.changed.connect(lambda _: self._follow())
         cockpit.runs.changed.connect(self._runs_changed)
-        cockpit.commands.finders.append(self.found_settings)
+        cockpit.commands.finders += (self.found_tabs, self.found_settings)
 
     def show_tab(self, name: str) -> None:
         """Bring a tab to the front by its name; one that the run has not is left alone."""
@@ -94,6 +94,23 @@ class RunTabs(QWidget):
         item = layout.itemAt(0) if layout is not None else None
         return item.widget() if item is not None else None
 
+    def found_tabs(self, query: str) -> Iterator[Found]:
+        """Tabs of the run that is looked at, for the palette."""
+        run = self._cockpit.runs.get(self._run_id) if self._run_id is not None else None
+        if run is None:
+            return
+        words = set(query.lower().split()) - {"run", "tab"}  # which all of them are
+        for spec in self._specs if words else ():
+            name = spec.title.replace("&&", "&")
+            if all(word in f"{name} {spec.name}".lower() for word in words):
+                title = self.tr("Run › {tab}").format(tab=name)
+                tip = self.tr("Show what {tab} has of this run").format(tab=name)
+                yield Found(title, self._cockpit.runs.label(run), tip, partial(self._show_from_afar, spec.name))
+
+    def _show_from_afar(self, name: str) -> None:
+        self.show_tab(name)
+        self.bring_forward()
+
     def found_settings(self, query: str) -> Iterator[Found]:
         """Settings of the run that is looked at, for the palette; each is shown among everything known of the run."""
         run = self._cockpit.runs.get(self._run_id) if self._run_id is not None else None
@@ -106,8 +123,7 @@ class RunTabs(QWidget):
                 yield Found(title, self._cockpit.runs.label(run), title, partial(self._show_setting, name))
 
     def _show_setting(self, name: str) -> None:
-        self.show_tab("overview")
-        self.bring_forward()
+        self._show_from_afar("overview")
         search = getattr(self.front, "search", None)
         if search is not None:
             search.setText(name)

@@ -3,10 +3,7 @@ median."""
 
 from __future__ import annotations
 
-from gym_gui.services.sweeps.model import Sweep, Trial, TrialState
-
-MEDIAN_NEEDS = 4
-"""Other trials at a rung before the median says anything."""
+from gym_gui.services.sweeps.model import MEDIAN_NEEDS, Sweep, Trial, TrialState
 
 
 def why_stop(sweep: Sweep, trial: Trial, step: int, value: float) -> str:
