@@ -29,6 +29,7 @@ NAMES = (
     "metric_tap",
     "start_latency",
     "scripts_versus_upstream",
+    "compiled_scripts",
     "learning",
     "learning_from_a_teacher",
     "learning_pong",

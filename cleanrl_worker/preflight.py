@@ -87,11 +87,21 @@ def _game_of_envpool(env_id: str, name_of: Callable[[str], str], extra: str) -> 
         raise ConfigError(_about(env_id, error)) from error
 
 
+def _from_compiled(env_id: str) -> Spaces:
+    """The script itself names those that are compiled; their spaces are Gymnasium's."""
+    from mosaic_worker.compiled.names import MODULES
+
+    if env_id not in MODULES:
+        raise ConfigError(f"{env_id} is not compiled; these are: {', '.join(MODULES)}")
+    return gymnasium_spaces(env_id, WorkerConfig.manifest())
+
+
 _SOURCES: dict[str, Callable[[str], Spaces]] = {
     "gymnasium": _from_gymnasium,
     "atari": _from_ale,
     "envpool": _from_envpool,
     "procgen": _from_procgen,
+    "compiled": _from_compiled,
 }
 
 

@@ -187,6 +187,11 @@ class MosaicPaths:
         return self.root / "cache" / "pip"
 
     @property
+    def jax_cache(self) -> Path:
+        """Programs that JAX compiled, to be started again without compiling. May be deleted at any time."""
+        return self.root / "cache" / "jax"
+
+    @property
     def logs(self) -> Path:
         return self.root / "logs" / "trainer"
 

@@ -344,6 +344,7 @@ def _unkept_promises(tables: ManifestFile) -> Iterator[Problem]:
     if tables.settings.schema_ and tables.settings.schema_module:
         yield Problem("settings", "names a schema and a module that prints one: give one of them")
     yield from _unknown_sources(tables)
+    yield from _unknown_twins(tables)
     for name, choice in tables.choices.items():
         if choice.kind == "switch" and not choice.sets:
             yield Problem(suggest.dotted(("choices", name, "sets")), "is required for a switch")
@@ -353,6 +354,19 @@ def _unkept_promises(tables: ManifestFile) -> Iterator[Problem]:
         if choice.is_foreign and choice.kind in {"text", "bundle"}:
             why = "must be a switch, a file or a folder where it names what trains: a person has to see that file"
             yield Problem(suggest.dotted(("choices", name, "kind")), why)
+
+
+def _unknown_twins(tables: ManifestFile) -> Iterator[Problem]:
+    """A twin acts with the checkpoints of another algorithm, so it must be offered and act with its own."""
+    for name, algorithm in tables.algorithms.items():
+        if algorithm.twin is None:
+            continue
+        other = tables.algorithms.get(algorithm.twin)
+        if other is None or other.twin is not None or algorithm.twin == name:
+            suitable = [one for one, found in tables.algorithms.items() if found.twin is None and one != name]
+            near = suggest.did_you_mean(algorithm.twin, suitable)
+            why = f"must be another algorithm of this worker, without a twin{near}"
+            yield Problem.at(("algorithms", name, "twin"), why, algorithm.twin)
 
 
 def _unknown_sources(tables: ManifestFile) -> Iterator[Problem]:

@@ -34,7 +34,7 @@ _OPTION = re.compile(r"--[a-z][a-z0-9-]*")
 
 Lane: TypeAlias = Literal["telemetry", "analytics", "hybrid"]
 ActionSpace: TypeAlias = Literal["discrete", "continuous", "multi_discrete", "multi_binary"]
-KNOWN_SOURCES = ("gymnasium", "atari", "envpool", "procgen")
+KNOWN_SOURCES = ("gymnasium", "atari", "envpool", "procgen", "compiled")
 """Where environments come from, unless a manifest's own families name other sources."""
 Need: TypeAlias = Literal["env", "dataset"]
 ChoiceKind: TypeAlias = Literal["switch", "file", "folder", "text", "bundle"]
@@ -128,6 +128,9 @@ class Algorithm(StrictModel):
         default=("gymnasium",), strict=False, min_length=1, max_length=10, description="Where environments come from."
     )
     example_env: Label | None = Field(default=None, description="An environment to try it on.")
+    twin: PlainName | None = Field(
+        default=None, description="The algorithm with the same networks, whose script acts with its checkpoints."
+    )
     needs: Needs | None = Field(default=None, description="What a run of it must name, where the worker's do not.")
     checkpoint_params: tuple[Label, ...] = Field(
         default=(), strict=False, max_length=20, description="Parameters that name a checkpoint or a file of one."

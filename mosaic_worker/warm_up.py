@@ -21,9 +21,10 @@ _SHARED = (
     "tensorboard.compat.proto.summary_pb2",
     "torch.utils.tensorboard",
 )
-_NOT_SHARED = tuple(f"mosaic_worker.{one}" for one in ("harness", "tracking", "tests", "extras", "offline"))
+_NOT_SHARED = tuple(f"mosaic_worker.{one}" for one in ("harness", "tracking", "tests", "extras", "offline", "compiled"))
 """Processes of their own, in environments where other versions of gym and wandb are; tests; tools; what needs h5py,
-which not every worker has: the modules of one that learns from datasets bring it along."""
+which not every worker has: the modules of one that learns from datasets bring it along. What needs JAX is imported by a
+compiled script after the fork: JAX has threads from its first computation on, and none of them may be forked."""
 
 
 def import_modules(package: str, left_out: Collection[str]) -> None:

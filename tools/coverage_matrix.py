@@ -76,6 +76,7 @@ _SMALL_REPLAY = ("--learning-starts", "1000", "--buffer-size", "5000")
 
 OWN = (
     Row("ppo", "CartPole-v1", 50_000),
+    Row("ppo_jax", "CartPole-v1", 50_000),
     Row("ppo_atari", "PongNoFrameskip-v4", 8_000),
     Row("ppo_continuous_action", "Pendulum-v1", 50_000),
     Row("dqn", "CartPole-v1", 50_000),

@@ -45,6 +45,7 @@ EXTRAS = {
         "mujoco",
         "envpool",
         "procgen",
+        "jax",
         "wandb",
         "video",
         "datasets",

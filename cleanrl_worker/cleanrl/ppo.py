@@ -226,7 +226,7 @@ def make_evaluation_env(args: Args, render_mode: str | None = None) -> gym.Env[A
 
 def main() -> int:
     description = "Train with PPO on an environment with discrete actions."
-    return run_script("ppo", description, Args, check, make_envs, train)
+    return run_script("ppo", description, Args, check, make_envs, train, twin="ppo_jax")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from mosaic_worker.tests.script_tools import checkpoints_of, logged_values, run_
 ALGORITHMS = {name: one for name, one in load_manifest(PACKAGE).algorithms.items() if one.changeable_params}
 SMALL = {
     "ppo": "--num-envs 2 --num-steps 20 --num-minibatches 2 --update-epochs 2",
+    "ppo_jax": "--num-envs 2 --num-steps 20 --num-minibatches 4 --update-epochs 2",
     "ppo_continuous_action": "--num-envs 2 --num-steps 20 --num-minibatches 2 --update-epochs 2",
     "dqn": "--buffer-size 100 --learning-starts 20 --batch-size 8 --train-frequency 2",
     "c51": "--buffer-size 100 --learning-starts 20 --batch-size 8 --train-frequency 2",

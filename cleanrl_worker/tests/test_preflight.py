@@ -255,3 +255,9 @@ def test_the_answer_comes_without_torch() -> None:
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_compiled_environment_has_the_spaces_of_gymnasiums_and_others_are_refused() -> None:
+    assert describe_environment("Acrobot-v1", "ppo_jax") == describe_environment("Acrobot-v1")
+    with pytest.raises(ConfigError, match="LunarLander-v3 is not compiled; these are: CartPole-v1, "):
+        describe_environment("LunarLander-v3", "ppo_jax")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from mosaic_worker.extras.kit_sets import KIT_SETS, KIT_SIZES
+from mosaic_worker.extras.kit_sets import JAX, JAX_SIZE, KIT_SETS, KIT_SIZES
 from mosaic_worker.extras.sets import DebianPackage, ExtraSet, WorkerExtras
 
 SETS = {
     "atari": ExtraSet("Atari games, with their ROMs", module="ale_py"),
     "box2d": ExtraSet("LunarLander, BipedalWalker, CarRacing", module="Box2D"),
     "envpool": ExtraSet("fast vector environments in C++", module="envpool"),
-    "jax": ExtraSet("JAX on the CPU", module="jax"),
+    "jax": JAX,
     "minigrid": ExtraSet("MiniGrid and BabyAI", module="minigrid"),
     "mujoco": ExtraSet("MuJoCo locomotion and control", (DebianPackage("libegl1", "EGL"),), "mujoco"),
     "procgen": ExtraSet("Procgen games, through EnvPool", (DebianPackage("libqt5gui5", "Qt5Gui"),), "envpool"),
@@ -22,7 +22,7 @@ _SIZES = {
     "box2d": (12, 4),
     "envpool": (850, 325),
     "imageio": (25, 8),
-    "jax": (490, 125),
+    "jax": JAX_SIZE,
     "minigrid": (3, 1),
     "mujoco": (75, 27),
     "opencv-python-headless": (160, 62),

@@ -24,6 +24,8 @@ _KNOWN = {
     "gymnasium.envs.tabular": ("JAX", "jax", "jax"),
 }
 """Where an environment is defined → its family, the module it needs, the set of extras that brings that."""
+_COMPILED = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0")
+"""Those with discrete actions that ``mosaic_worker.compiled`` has in JAX; a test compares."""
 _FAMOUS_GAMES = ("Pong", "Breakout", "SpaceInvaders", "Qbert", "MontezumaRevenge")
 _PROCGEN_GAMES = [
     "bigfish",
@@ -91,6 +93,7 @@ def main() -> None:
     with redirect_stdout(io.StringIO()), warnings.catch_warnings(action="ignore"):
         families = [*_gymnasium_families(), _atari_family()]
         families.append(_family("Procgen", ["procgen"], "envpool", "envpool", list(_PROCGEN_GAMES)))
+        families.append(_family("Compiled", ["compiled"], "jax", "jax", list(_COMPILED)))
     json.dump({"families": families}, sys.stdout)
 
 

@@ -400,3 +400,27 @@ def test_the_cleanrl_worker_describes_itself_correctly() -> None:
     assert (manifest.type, manifest.lane, manifest.module) == ("cleanrl", "analytics", "cleanrl_worker.cli")
     assert "ppo" in manifest.algorithms and manifest.lane == "analytics"
     assert "cleanrl_worker" not in set(sys.modules) - before
+
+
+@pytest.mark.parametrize(
+    ("twin", "refused"),
+    [("ppo", ""), ("ppoo", "'ppoo'"), ("ppo_fast", "'ppo_fast'"), ("ppo_faster", "'ppo_faster'")],
+)
+def test_a_twin_is_another_algorithm_that_acts_for_itself(twin: str, refused: str, tmp_path: Path) -> None:
+    text = f"""{MANIFEST}
+[algorithms.ppo]
+summary = "A classic."
+[algorithms.ppo_faster]
+summary = "Its twin."
+twin = "ppo"
+[algorithms.ppo_fast]
+summary = "Another."
+twin = "{twin}"
+"""
+    worker = make_worker(tmp_path, text)
+    if not refused:
+        assert load_manifest(worker).algorithms["ppo_fast"].twin == "ppo"
+        return
+    said = refusal(worker)
+    assert said.startswith("algorithms.ppo_fast.twin: must be another algorithm of this worker, without a twin")
+    assert refused in said

@@ -22,4 +22,8 @@ KIT_SIZES = {
     "wandb": (70, 24),
 }
 
-KIT_EXTRAS = WorkerExtras("mosaic_worker.extras", KIT_SETS, sizes=KIT_SIZES)
+JAX = ExtraSet("JAX on the CPU, for compiled scripts", module="jax")
+"""Of the workers that have such scripts; here as well, since what the kit says of a missing JAX names this command."""
+JAX_SIZE = (490, 125)
+
+KIT_EXTRAS = WorkerExtras("mosaic_worker.extras", {**KIT_SETS, "jax": JAX}, sizes={**KIT_SIZES, "jax": JAX_SIZE})

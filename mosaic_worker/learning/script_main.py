@@ -20,8 +20,11 @@ def run_script(
     check: Callable[[Any], None],
     make_envs: Callable[[Any], Any],
     train: Callable[[Any, Any, TrainingSession], None],
+    *,
+    twin: str = "",
 ) -> int:
-    """Run a script with the command line of this process; returns its exit status.
+    """Run a script with the command line of this process; returns its exit status. `twin`: the script of the same
+    algorithm in another library, whose networks it can begin with.
 
     0: done or stopped; 2: what was asked cannot be done; 1: it failed.
     """
@@ -30,6 +33,7 @@ def run_script(
         args = parse(kind, description)
         check(args)
         with closing(make_envs(args)) as envs, TrainingSession.open(dataclasses.asdict(args), name) as session:
+            session.twin = twin
             train(args, envs, session)
 
     return exit_status(name, work)

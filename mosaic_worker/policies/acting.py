@@ -88,13 +88,15 @@ def load_acting(path: Path, worker: Path) -> LoadedPolicy:
 
 
 def script_for(algo: str, worker: Path) -> ModuleType:
-    """The code that wrote a checkpoint, as a module. Raises UsageError when its policies cannot act here."""
+    """The code that acts with what an algorithm learned, its own or its twin's, as a module. Raises UsageError when its
+    policies cannot act here."""
     if "/" in algo:  # as the harness names upstream's scripts: no algorithm of a manifest has one
         raise UsageError(f"{algo} is a script that does not know MOSAIC: its checkpoints can be resumed, not evaluated")
     offered = load_manifest(worker).algorithms
     if algo not in offered:
         raise UsageError(f"there is no algorithm {algo!r} here{did_you_mean(algo, offered)}")
-    module = (offered[algo].script or _WITHOUT_SCRIPTS).removesuffix(".py").replace("/", ".")
+    acting = offered[algo].twin or algo
+    module = (offered[acting].script or _WITHOUT_SCRIPTS).removesuffix(".py").replace("/", ".")
     try:
         script = importlib.import_module(f"{worker.name}.{module}")
     except ImportError as error:

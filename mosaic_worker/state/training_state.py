@@ -63,6 +63,7 @@ class TrainingState:
     def __init__(self) -> None:
         self._modules: dict[str, torch.nn.Module] = {}
         self._tables: dict[str, tuple[Any, str]] = {}
+        self._arrays: dict[str, tuple[Any, str]] = {}
         self._afterwards: list[Callable[[], None]] = []
         self._parts: dict[str, _Part] = {"random": _Part(_capture_random, _restore_random)}
 
@@ -76,6 +77,12 @@ class TrainingState:
         if not isinstance(found := getattr(owner, attribute, None), np.ndarray):
             raise NotPlainError(f"{name} is a {type(found).__name__}: a table is an array of numpy")
         self._tables[name] = owner, attribute
+
+    def arrays(self, name: str, owner: Any, attribute: str) -> None:
+        """A mapping of names to arrays of numpy that were learned: copies of what lies elsewhere, such as in a compiled
+        program. A warm start takes them over; what comes back is assigned as a whole, since it cannot be written
+        into."""
+        self._arrays[name] = owner, attribute
 
     def optimizer(self, name: str, optimizer: torch.optim.Optimizer) -> None:
         def restore(content: Any, tensors: Tensors) -> None:
@@ -146,7 +153,18 @@ class TrainingState:
         """What a warm start takes over, as it is now: not copies."""
         modules = [parameters_of(name, module) for name, module in self._modules.items()]
         tables = {name: getattr(owner, attribute, None) for name, (owner, attribute) in self._tables.items()}
-        return {key: value for found in (*modules, tables) for key, value in found.items()}
+        arrays = [
+            {f"{name}.{key}": value for key, value in getattr(owner, attribute).items()}
+            for name, (owner, attribute) in self._arrays.items()
+        ]
+        return {key: value for found in (*modules, tables, *arrays) for key, value in found.items()}
+
+    def _take_over(self, tensors: Tensors) -> None:
+        """Put what was learned elsewhere in the place of what is here, which it fits."""
+        learned = self._learned()
+        put_into(learned, tensors)
+        for name, (owner, attribute) in self._arrays.items():
+            setattr(owner, attribute, {key: learned[f"{name}.{key}"] for key in getattr(owner, attribute)})
 
     def restore(self, tensors: Tensors, state: dict[str, Any]) -> None:
         """Put everything back. Raises :class:`StateMismatchError` before anything was changed."""
@@ -155,7 +173,7 @@ class TrainingState:
             raise StateMismatchError(
                 f"the checkpoint has no {', '.join(missing)}: it can warm-start a run, not resume one"
             )
-        put_into(self._learned(), tensors)
+        self._take_over(tensors)
         for name, part in self._parts.items():
             part.restore(state[name], tensors)
         while self._afterwards:
@@ -163,12 +181,12 @@ class TrainingState:
 
     def warm_start(self, tensors: Tensors) -> None:
         """Take over parameters and tables only. Raises :class:`StateMismatchError` before anything was changed."""
-        if not self._modules and not self._tables:
+        if not (self._modules or self._tables or self._arrays):
             raise StateMismatchError(
                 "this run has no networks and no tables to take over: it can be resumed, not warm-started"
             )
         self.check_fit(tensors)
-        put_into(self._learned(), tensors)
+        self._take_over(tensors)
 
     def check_fit(self, tensors: Tensors) -> None:
         """Raise :class:`StateMismatchError` with the differences when parameters or tables do not fit."""

@@ -83,6 +83,8 @@ class TrainingSession:
         self._state: TrainingState | None = None
         self._steps: StepRecorder | None = None
         self._watch: TrainingWatch | None = None
+        self.twin = ""
+        """The algorithm in another library whose checkpoints have the same networks, "" without one."""
 
     # ---- opening -------------------------------------------------------------------------------------------------
 
@@ -318,7 +320,7 @@ class TrainingSession:
         try:
             found = checkpoints.load(Path(path))
             is_lent = not resume and self._is_lent(found.manifest)
-            self._check_origin(found.manifest, is_lent=is_lent)
+            self._check_origin(found.manifest, is_lent=is_lent, resumes=bool(resume))
             if resume:
                 self._check_dataset(found.manifest)
                 self._check_arguments(found.manifest, fixed)
@@ -340,12 +342,15 @@ class TrainingSession:
         """Whether networks come from another algorithm: one that learned offline, for one that goes on online."""
         return bool(manifest.offline_dataset) and not self._dataset and manifest.algo != self._algo
 
-    def _check_origin(self, manifest: CheckpointManifest, *, is_lent: bool) -> None:
+    def _check_origin(self, manifest: CheckpointManifest, *, is_lent: bool, resumes: bool) -> None:
         here = {"algorithm": self._algo, "environment": str(self._args.get("env_id", ""))}
         there = {"algorithm": manifest.algo, "environment": manifest.env_id}
+        is_twin = bool(self.twin) and manifest.algo == self.twin
         for what, name in here.items():
-            if there[what] != name and not (is_lent and what == "algorithm"):
-                raise UsageError(f"its {what} is {there[what]}, this run's is {name}")
+            if there[what] == name or (what == "algorithm" and (is_lent or (is_twin and not resumes))):
+                continue
+            advice = "; of this twin the networks can be taken over: --warm-start" if is_twin else ""
+            raise UsageError(f"its {what} is {there[what]}, this run's is {name}{advice}")
 
     def _check_dataset(self, manifest: CheckpointManifest) -> None:
         here, there = self._dataset, manifest.offline_dataset

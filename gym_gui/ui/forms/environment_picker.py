@@ -171,7 +171,9 @@ class EnvironmentPicker(QWidget):
         self._judge()
 
     def _family_of(self, env_id: str) -> EnvironmentFamily | None:
-        return next((family for family in self._families if env_id in family.environments), None)
+        """Where the algorithm would get it from; several families may have one of the same name."""
+        candidates = (*self._suitable(), *self._families)
+        return next((family for family in candidates if env_id in family.environments), None)
 
     def _judge(self) -> None:
         if self._refusal:

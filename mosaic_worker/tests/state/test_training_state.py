@@ -170,3 +170,33 @@ def test_a_warm_start_that_would_take_nothing_is_refused() -> None:
     state.attributes("training", SimpleNamespace(table=np.zeros(3)), "table")
     with pytest.raises(StateMismatchError, match="no networks and no tables to take over"):
         state.warm_start({"training.table": torch.ones(3)})
+
+
+def test_arrays_that_lie_elsewhere_come_back_as_a_whole_and_are_warm_started() -> None:
+    """As a compiled program keeps them: what is read is a copy, what is assigned is taken in."""
+
+    class Elsewhere:
+        def __init__(self, number: float) -> None:
+            self.inside = {"weight": np.full((2, 2), number, np.float32), "bias": np.full(2, number, np.float32)}
+
+        @property
+        def learned(self) -> dict[str, np.ndarray]:
+            return {name: one.copy() for name, one in self.inside.items()}
+
+        @learned.setter
+        def learned(self, arrays: dict[str, np.ndarray]) -> None:
+            self.inside = arrays
+
+    states = {}
+    for number in (1.0, 2.0, 3.0):
+        owner, state = Elsewhere(number), TrainingState()
+        state.arrays("agent", owner, "learned")
+        states[number] = owner, state
+    tensors, rest = states[1.0][1].capture()
+    assert {"agent.weight", "agent.bias"} <= tensors.keys()
+    states[2.0][1].restore(tensors, rest)
+    states[3.0][1].warm_start({"agent.weight": torch.ones(2, 2), "agent.bias": torch.ones(2)})  # a network's
+    for number in (2.0, 3.0):
+        assert all((one == 1).all() for one in states[number][0].inside.values())
+    with pytest.raises(StateMismatchError, match=r"agent.bias is \[3\] there and \[2\] here"):
+        states[1.0][1].warm_start({"agent.weight": torch.ones(2, 2), "agent.bias": torch.ones(3)})
