@@ -17,7 +17,7 @@ def check(settings: Settings) -> dict[str, Any]:
     from contextlib import closing
 
     from llm_worker.client.keys import find_key
-    from llm_worker.describing.choice import describer_for
+    from llm_worker.describing.choice import describer_for, require_pictures
     from llm_worker.environments import make_env
     from llm_worker.playing.examples import examples_text
     from llm_worker.playing.preview import first_prompt
@@ -27,6 +27,8 @@ def check(settings: Settings) -> dict[str, Any]:
     check_model(told)
     with closing(make_env(settings.env_id, settings.params)) as env:
         describer = describer_for(env)
+        if told.sees:
+            require_pictures(env, describer, settings.seed)
         # Who gives a run's name has its steps copied when it is submitted: there is nothing to read yet.
         is_there = Path(str(settings.params["examples_from"] or "")).is_dir()
         examples = examples_text(settings, describer) if is_there and not settings.resume else ""

@@ -84,6 +84,8 @@ def read_params(mode: str, params: Mapping[str, Any], seed: int) -> LLMSettings:
         raise UsageError(f"--examples-from is for few_shot; {mode} shows no examples")
     if mode == "few_shot" and not params["examples_from"]:
         raise UsageError("--examples-from is missing: few_shot shows episodes of a run or a session as examples")
+    if params["pictures"] and is_local:
+        raise UsageError("--pictures: the local model reads text alone; name a model that sees, and its --base-url")
     if params["history_pictures"] and not params["pictures"]:
         raise UsageError("--history-pictures needs --pictures: the model is shown no pictures at all")
     thinking = mode == "cot"

@@ -60,6 +60,11 @@ class Exchange(msgspec.Struct, omit_defaults=True, frozen=True):
     """What happened besides: a plan that was given up, a history that shrank."""
 
 
+def noted(exchange: Exchange, note: str) -> Exchange:
+    """With one more thing that happened."""
+    return msgspec.structs.replace(exchange, note=f"{exchange.note}; {note}" if exchange.note else note)
+
+
 def text_hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -18,13 +19,15 @@ from llm_worker.client.cache import ResponseCache
 from llm_worker.client.endpoint import Attempt, ChatEndpoint
 from llm_worker.client.errors import AbandonedError, CallError
 from llm_worker.client.ledger import Ledger
-from llm_worker.client.reply import Reply, estimated_tokens
+from llm_worker.client.reply import Reply, Usage
 from mosaic_protocol.plain_text import one_line
 
 Source = Literal["server", "cache", "ledger"]
 _LOOK_SECONDS = 0.05
 PICTURE_TOKENS = 1000
-"""What a picture is taken to cost where a prompt is estimated."""
+"""What a picture is taken to cost before the server has counted it."""
+_TOKENS_A_MESSAGE = 32
+"""Beside its words: roles, marks, and what a server says before the first one."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,10 @@ class Caller:
         self._attempts: list[Attempt] = []
         self._lock = threading.Lock()
         self._pid = os.getpid()
+        if ledger is not None:
+            budget.spent = ledger.spent
+        self._density = 0.5
+        """Tokens a byte of a prompt, at most: the highest that this server counted."""
 
     def call(self, place: str, body: Mapping[str, Any], attend: Callable[[], bool] | None = None) -> Answer:
         """``attend`` is called now and then while the server thinks; when it says no, the call is given up.
@@ -67,22 +74,23 @@ class Caller:
         if (known := self._known(place, request)) is not None:
             return known
         text = prompt_text(body)
-        prompt = estimated_tokens(text) + PICTURE_TOKENS * count_pictures(body)
-        self.budget.require(prompt, int(body.get("max_tokens") or 0))
+        most = Usage(self._most_tokens(text, body), int(body.get("max_tokens") or 0))
+        self.budget.require(most)
         if self._ledger is not None:
-            self._ledger.asks(place, request)
+            self._ledger.asks(place, request, most, self.budget.price_of(most))
         try:
-            reply = self._wait(body, text, attend)
+            reply = self._wait(body, text, most, attend)
         except AbandonedError:
-            self._account(place, request)
+            self._account(place, request, most)
             raise  # nobody knows what becomes of it: it stays unsettled
         except CallError as error:
-            self._account(place, request)
+            self._account(place, request, most)
             if self._ledger is not None:
                 self._ledger.failed(place, request, one_line(str(error)))
             raise
-        attempts = self._account(place, request)
+        attempts = self._account(place, request, most)
         cost = self.budget.spend(reply.usage)
+        self._learn_density(text, body, reply.usage)
         if self._ledger is not None:
             self._ledger.settled(place, request, reply, "server", cost)
         if self._cache is not None:
@@ -122,12 +130,17 @@ class Caller:
             self._ledger.settled(place, request, reply, source, 0.0)
         return Answer(reply, source, 0.0)
 
-    def _wait(self, body: Mapping[str, Any], text: str, attend: Callable[[], bool] | None) -> Reply:
+    def _wait(self, body: Mapping[str, Any], text: str, most: Usage, attend: Callable[[], bool] | None) -> Reply:
+        def require() -> None:
+            with self._lock:
+                failed = len(self._attempts)
+            self.budget.require(most, failed)
+
         if attend is None:
-            return self._endpoint.ask(body, text, self._note)
+            return self._endpoint.ask(body, text, self._note, require)
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "call")
-        pending: Future[Reply] = self._thread.submit(self._endpoint.ask, body, text, self._note)
+        pending: Future[Reply] = self._thread.submit(self._endpoint.ask, body, text, self._note, require)
         while True:
             try:
                 return pending.result(_LOOK_SECONDS)
@@ -143,15 +156,27 @@ class Caller:
         with self._lock:
             self._attempts.append(attempt)
 
-    def _account(self, place: str, request: str) -> int:
+    def _most_tokens(self, text: str, body: Mapping[str, Any]) -> int:
+        """What a prompt may count. Words have a token for every four bytes, maps of characters one for two or fewer."""
+        beside = _TOKENS_A_MESSAGE * len(body.get("messages", ())) + PICTURE_TOKENS * count_pictures(body)
+        return math.ceil(len(text.encode("utf-8", "replace")) * self._density) + beside
+
+    def _learn_density(self, text: str, body: Mapping[str, Any], usage: Usage) -> None:
+        size = len(text.encode("utf-8", "replace"))
+        if size and not usage.is_estimated and not count_pictures(body):
+            counted = usage.prompt - _TOKENS_A_MESSAGE * len(body.get("messages", ()))
+            self._density = max(self._density, counted / size)
+
+    def _account(self, place: str, request: str, most: Usage) -> int:
         """Every attempt that failed counts, and stands in the ledger. How many there were."""
         with self._lock:
             attempts, self._attempts = self._attempts, []
         for one in attempts:
             if one.problem:
-                self.budget.spend_attempt()
+                held = most if one.may_cost else None  # nobody knows what that cost, and a limit is to hold
+                cost = self.budget.spend(held)
                 if self._ledger is not None:
-                    self._ledger.attempted(place, request, one.number, one.status, one.problem)
+                    self._ledger.attempted(place, request, one, held, cost)
         return len(attempts)
 
 

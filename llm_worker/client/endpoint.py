@@ -11,8 +11,8 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -48,9 +48,12 @@ class Attempt:
     """0 where no answer came."""
     seconds: float
     problem: str = ""
+    may_cost: bool = False
+    """Whether the server may have worked on one that failed."""
 
 
 Note = Callable[[Attempt], None]
+_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol, httpx.InvalidURL)
 
 
 class ChatEndpoint:
@@ -69,6 +72,7 @@ class ChatEndpoint:
 
     def _connect(self) -> None:
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        headers["Accept-Encoding"] = "identity"  # what is packed may be a thousand times as large as it looks
         # What the environment says of proxies is respected; what stays on this machine takes no way round.
         trusts = not is_loopback(self.base_url)
         limits = httpx.Timeout(self._timeout, connect=min(self._timeout, 15.0))
@@ -81,18 +85,26 @@ class ChatEndpoint:
         self._left.append(self._client)
         self._connect()
 
-    def ask(self, body: Mapping[str, Any], prompt_text: str, note: Note = lambda _: None) -> Reply:
-        """``note`` hears of every attempt. Raises CallError."""
+    def ask(
+        self,
+        body: Mapping[str, Any],
+        prompt_text: str,
+        note: Note = lambda _: None,
+        require: Callable[[], None] = lambda: None,
+    ) -> Reply:
+        """``note`` hears of every attempt; ``require`` is called before each and may raise CallError, as this does."""
         for number in range(1, self._attempts + 1):
+            require()
             began = time.monotonic()
-            wait = self._backoff(number)
+            wait, may_cost = self._backoff(number), True
             try:
-                status, headers, content = self._send(body, began)
+                status, headers, content = self._send(body)
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 self._require_not_abandoned()
                 status, problem = 0, f"{type(error).__name__}: {self._shown(str(error)) or 'no answer'}"
+                may_cost = not isinstance(error, _NEVER_SENT)
             except BadReplyError as error:  # it would be as large the next time
-                note(Attempt(number, 0, time.monotonic() - began, str(error)))
+                note(Attempt(number, 200, time.monotonic() - began, str(error), may_cost))
                 raise
             else:
                 if status == 200:
@@ -106,7 +118,8 @@ class ChatEndpoint:
                 else:
                     problem = f"{status}: {self._shown(content.decode('utf-8', 'replace'))}"
                     wait = _asked_wait(headers, wait) if status in (429, 503) else wait
-            note(Attempt(number, status, time.monotonic() - began, problem))
+                    may_cost = status < 300
+            note(Attempt(number, status, time.monotonic() - began, problem, may_cost))
             self._refuse_what_no_repetition_mends(status, problem)
             if number < self._attempts and self._abandoned.wait(wait):
                 self._require_not_abandoned()
@@ -122,32 +135,62 @@ class ChatEndpoint:
     def abandon(self) -> None:
         """Whoever waits for an answer gets AbandonedError soon. Safe in any thread."""
         self._abandoned.set()
-        if (open_one := self._socket) is not None:
-            with suppress(OSError):
-                socket.socket.shutdown(open_one, socket.SHUT_RDWR)  # beneath TLS, which would ask its peer first
+        self._cut_connection()
         with suppress(Exception):
             self._client.close()
 
     close = abandon
 
+    def _cut_connection(self) -> None:
+        if (open_one := self._socket) is not None:
+            with suppress(OSError):
+                socket.socket.shutdown(open_one, socket.SHUT_RDWR)  # beneath TLS, which would ask its peer first
+
+    @contextmanager
+    def _patience(self) -> Iterator[None]:
+        """Cut the connection when an attempt takes too long as a whole: a server that says a little now and then, be it
+        in the middle of its headers, keeps each single wait short."""
+        is_over = threading.Event()
+
+        def end() -> None:
+            is_over.set()
+            self._cut_connection()
+
+        timer = threading.Timer(self._timeout, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        except httpx.HTTPError:
+            if not is_over.is_set():
+                raise
+        finally:
+            timer.cancel()
+        if is_over.is_set():  # also where an answer without a length looks as if it had ended
+            raise httpx.ReadTimeout(f"the answer was not complete after {self._timeout:g} s")
+
     def _note_connection(self, event: str, told: Mapping[str, Any]) -> None:
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             self._socket = told["return_value"].get_extra_info("socket")
 
-    def _send(self, body: Mapping[str, Any], began: float) -> tuple[int, Mapping[str, str], bytes]:
+    def _send(self, body: Mapping[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
         self._require_not_abandoned()
         address, watched = f"{self.base_url}/chat/completions", {"trace": self._note_connection}
-        with self._client.stream("POST", address, json=body, extensions=watched) as response:
+        with self._patience(), self._client.stream("POST", address, json=body, extensions=watched) as response:
+            packing = response.headers.get("content-encoding", "identity").strip().lower()
+            if packing != "identity":
+                told = f"{self.host} packed its answer ({one_line(packing)[:40]}), which nobody asked for"
+                if response.status_code == 200:
+                    raise BadReplyError(told)
+                return response.status_code, response.headers, told.encode()
             content = bytearray()
-            for part in response.iter_bytes():
+            for part in response.iter_raw():
                 self._require_not_abandoned()
                 content += part
                 if len(content) > LARGEST_ANSWER:
                     raise BadReplyError(
                         f"{self.host} answered with more than {LARGEST_ANSWER:,} bytes: nothing of it is used"
                     )
-                if time.monotonic() - began > self._timeout:
-                    raise httpx.ReadTimeout(f"the answer was not complete after {self._timeout:g} s")
             return response.status_code, response.headers, bytes(content)
 
     def _require_not_abandoned(self) -> None:

@@ -13,13 +13,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from llm_worker.client.reply import Reply
+from llm_worker.client.reply import Reply, Usage
 from mosaic_protocol.regular_files import read_regular
 from mosaic_protocol.whole_files import sync
+
+if TYPE_CHECKING:
+    from llm_worker.client.endpoint import Attempt
 
 FOLDER, NAME = "llm", "ledger.jsonl"
 _MOST_PARENTS = 50
@@ -42,6 +45,24 @@ class _Line(msgspec.Struct, omit_defaults=True):
     reply: Reply | None = None
     source: str = ""
     cost: float | None = None
+    most: Usage | None = None
+    """What was reserved for a call of which nobody knows what it took."""
+
+
+class Spent(msgspec.Struct):
+    """Calls, tokens and dollars."""
+
+    calls: int = 0
+    prompt: int = 0
+    completion: int = 0
+    money: float = 0.0
+
+    def add(self, usage: Usage | None, cost: float | None) -> None:
+        """One call."""
+        self.calls += 1
+        self.prompt += usage.prompt if usage is not None else 0
+        self.completion += usage.completion if usage is not None else 0
+        self.money += cost or 0.0
 
 
 class Ledger:
@@ -53,6 +74,8 @@ class Ledger:
         folder.mkdir(mode=0o700, exist_ok=True)
         self.path = folder / NAME
         self._settled: dict[_Key, Reply] = {}
+        self.spent = Spent()
+        """By the runs before, whether a checkpoint of theirs knew it or not."""
         self.unsettled: list[str] = []
         """The places of calls that were asked in the runs before, and of which nobody knows how they ended."""
         before = parent / FOLDER / NAME if parent is not None else None
@@ -70,33 +93,44 @@ class Ledger:
         return self._settled.get((place, request))
 
     def _read_chain(self, path: Path) -> None:
-        pending: dict[_Key, None] = {}
+        lost: dict[_Key, None] = {}
         for _ in range(_MOST_PARENTS):
-            further = ""
+            further, asked = "", dict[_Key, _Line]()
             for line in read_ledger(path):
                 key = (line.place, line.request)
                 further = line.parent or further
                 if line.reply is not None:
                     self._settled.setdefault(key, line.reply)
                 if line.at == "asks":
-                    pending[key] = None
+                    asked[key] = line
                 elif line.at in ("settled", "failed"):
-                    pending.pop(key, None)
+                    asked.pop(key, None)
+                if line.at == "attempt":
+                    self.spent.add(line.most, line.cost)
+                elif line.source == "server" and line.reply is not None:
+                    self.spent.add(line.reply.usage, line.cost)
+            for key, line in asked.items():  # it was sent, perhaps: a limit is to hold in that case as well
+                self.spent.add(line.most, line.cost)
+                lost[key] = None
             if not further:
                 break
             path = Path(further)
-        self.unsettled = [place for place, request in pending if (place, request) not in self._settled]
+        self.unsettled = [place for place, request in lost if (place, request) not in self._settled]
 
     # ---- what is written -----------------------------------------------------------------------------------------
 
-    def asks(self, place: str, request: str) -> None:
-        self._write(_Line("asks", place, request))
+    def asks(self, place: str, request: str, most: Usage, cost: float | None) -> None:
+        """``most``: what the call reserves, and its price."""
+        self._write(_Line("asks", place, request, most=most, cost=cost))
 
-    def attempted(self, place: str, request: str, attempt: int, status: int, problem: str) -> None:
-        self._write(_Line("attempt", place, request, attempt=attempt, status=status, problem=problem))
+    def attempted(self, place: str, request: str, attempt: Attempt, most: Usage | None, cost: float | None) -> None:
+        """One that failed. ``most``: what it may have cost all the same."""
+        number, status, problem = attempt.number, attempt.status, attempt.problem
+        self._write(_Line("attempt", place, request, "", number, status, problem, most=most, cost=cost))
 
     def settled(self, place: str, request: str, reply: Reply, source: str, cost: float | None) -> None:
         """``source``: ``server``, or whence an answer came for nothing: ``cache`` or ``ledger``."""
+        self._settled[place, request] = reply  # a step that is begun again, behind a pause, asks for it once more
         self._write(_Line("settled", place, request, reply=reply, source=source, cost=cost), durable=source == "server")
 
     def failed(self, place: str, request: str, problem: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from typing import Any
@@ -15,6 +16,8 @@ _REASONING_NAMES = ("reasoning_content", "reasoning")
 CHARACTERS_PER_TOKEN = 4
 """For servers that do not count: an estimate, and flagged as one."""
 _MOST_TOKENS = 2**40
+LONGEST_TEXT, LONGEST_REASONING = 20_000, 60_000
+"""Characters of an answer that are used: with them a step can be recorded, whatever a server says."""
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -50,8 +53,8 @@ def estimated_tokens(text: str) -> int:
 def read_reply(content: bytes, prompt_text: str, seconds: float) -> Reply:
     """Raises BadReplyError for what is no chat completion. Empty or null content is an empty text."""
     try:
-        body: Any = msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        body: Any = _decoded(content)
+    except (ValueError, RecursionError):
         raise BadReplyError("the server's answer is not JSON, or was cut off") from None
     try:
         choice = body["choices"][0]
@@ -65,7 +68,26 @@ def read_reply(content: bytes, prompt_text: str, seconds: float) -> Reply:
     reasoning = "\n".join(one.strip() for one in thoughts)
     text = _THOUGHT.sub("", text).strip()
     usage = _usage(body.get("usage"), prompt_text, text + reasoning)
+    text, reasoning = _cut(text, LONGEST_TEXT), _cut(reasoning, LONGEST_REASONING)
     return Reply(text, reasoning, usage, choice.get("finish_reason") == "length", seconds)
+
+
+def _decoded(content: bytes) -> Any:
+    """A token may end in the middle of a letter, and some servers pass that on: such an answer was made and charged
+    for, so what is no letter becomes a mark instead of another request. Raises ValueError."""
+    try:
+        return msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _mended(json.loads(content.decode("utf-8", "replace")))
+
+
+def _mended(value: Any) -> Any:
+    """Without halves of letters, which nobody could write down."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_mended(one) for one in value]
+    return {_mended(name): _mended(one) for name, one in value.items()} if isinstance(value, dict) else value
 
 
 def _text_of(content: Any) -> str:
@@ -73,6 +95,12 @@ def _text_of(content: Any) -> str:
     if isinstance(content, list):
         return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
     return content if isinstance(content, str) else ""
+
+
+def _cut(text: str, most: int) -> str:
+    """From its middle: an answer that thinks aloud ends with the action."""
+    left_out = f"\n… {len(text) - most:,} characters were left out …\n"
+    return text if len(text) <= most else f"{text[: most // 2]}{left_out}{text[-most // 2 :]}"
 
 
 def _usage(told: Any, prompt: str, completion: str) -> Usage:

@@ -47,5 +47,12 @@ def describer_for(env: Any) -> Describer:
     return Generic(env)
 
 
+def require_pictures(env: Any, describer: Describer, seed: int) -> None:
+    """Raises UsageError for an environment whose observations have none: a model would be sent words alone, unsaid."""
+    observation, _ = env.reset(seed=seed)
+    if describer.describe(observation).picture is None:
+        raise UsageError(f"--pictures: what {_name(env)} shows has no picture, only words; leave --pictures out")
+
+
 def _name(env: Any) -> str:
     return str(env.spec.id) if env.spec is not None else type(env.unwrapped).__name__

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from llm_worker.client.caller import Answer
 from mosaic_protocol.dialogue import Exchange
 
 
@@ -31,14 +32,25 @@ class EpisodeFigures:
             kept["free"] += told.source in ("cache", "ledger")
             kept["calls"] += told.calls
             kept["attempts"] += told.attempts
-            kept["tokens_in"] += told.tokens_in
-            kept["tokens_out"] += told.tokens_out
-            kept["cached"] += told.cached_tokens or 0
-            kept["cost"] += told.cost or 0.0
-            kept["knows_cost"] = kept["knows_cost"] and told.cost is not None
+            self._add(told.tokens_in, told.tokens_out, told.cached_tokens, told.cost)
             kept["seconds"].append(told.seconds)
         if progression is not None:
             kept["best"] = max(kept["best"], progression)
+
+    def note_call(self, answer: Answer) -> None:
+        """A call that chose no action."""
+        usage = answer.reply.usage
+        self.kept["calls"] += answer.source == "server"
+        self.kept["attempts"] += answer.attempts
+        self._add(usage.prompt, usage.completion, usage.cached, answer.cost)
+
+    def _add(self, asked: int, answered: int, cached: int | None, cost: float | None) -> None:
+        kept = self.kept
+        kept["tokens_in"] += asked
+        kept["tokens_out"] += answered
+        kept["cached"] += cached or 0
+        kept["cost"] += cost or 0.0
+        kept["knows_cost"] = kept["knows_cost"] and cost is not None
 
     def row(self, *, success: bool) -> dict[str, float]:
         kept = self.kept

@@ -29,8 +29,11 @@ Attend = Callable[[], bool]
 _PROBE_TOKENS = 24
 _REFLECTION_TOKENS = 160
 _STORY_STEPS = 20
+_MOST_REPEATED = 2000
+"""Characters of an answer that was not valid, which the model is reminded of."""
 _PICTURE = "[picture]"
 _LAST_SEED = 2**31 - 1
+_LONGEST_LESSON = 1000
 
 
 @dataclass(frozen=True)
@@ -187,14 +190,25 @@ class Player:
                 self._windows, self.shrunk = smaller, self.shrunk + 1
                 place = f"{place}~"
                 notes = [f"the prompt was too long: the history is {smaller.text} steps from here on"]
+            except RequestRefusedError as error:
+                if not self._settings.sees or seen.picture is None:
+                    raise
+                advice = "it was shown a picture: leave --pictures out for a model that reads text alone"
+                raise RequestRefusedError(f"{error}; {advice}") from error
         self.hint = ""
         answers = [answer]
         understood = self.form.read(answer.reply.text)
         validity: dialogue.Validity = "valid"
         if understood.problem:
-            answers.append(self._repair(place, messages, answer, understood, seed, attend))
-            mended = self.form.read(answers[-1].reply.text)
             notes.append(f"the first answer was not valid: {understood.problem}")
+            if answer.reply.is_cut_off:
+                notes.append(f"it was cut off after {self._settings.answer_tokens} tokens (--max-answer)")
+            try:
+                answers.append(self._repair(place, messages, answer, understood, seed, attend))
+                mended = self.form.read(answers[-1].reply.text)
+            except TooLongError:
+                notes.append("there was no room for a second turn")
+                mended = understood
             validity, understood = ("defaulted", understood) if mended.problem else ("repaired", mended)
         actions = list(understood.actions) or [self._describer.idle]
         self.plan, self.expected = actions[1:], None
@@ -213,20 +227,31 @@ class Player:
         """One more turn in which the model may mend its answer."""
         values = self._values() | {"problem": understood.problem}
         asked = self._template.fill("repair", values)
-        said = answer.reply.text or "(nothing)"
+        said = answer.reply.text[:_MOST_REPEATED] or "(nothing)"
         more = [*messages, {"role": "assistant", "content": said}, {"role": "user", "content": asked}]
         return self._caller.call(f"{place}.t1", self._body(more, seed), attend)
 
-    def reflect(self, place: str, total: float, length: int, seed: int, attend: Attend | None = None) -> None:
-        """After an episode of the mode reflect: one more lesson. Raises CallError."""
-        story = "\n".join(f"{one[0].splitlines()[-1]} -> {one[1]}" for one in self.memories[-_STORY_STEPS:])
-        values = self._values() | {"return": f"{total:g}", "length": length, "story": story}
-        body = self._body([user_message(self._template.fill("reflect", values), None)], seed)
-        for name in ("grammar", "guided_choice", "response_format"):
-            body.pop(name, None)
-        body["max_tokens"] = _REFLECTION_TOKENS
-        said = " ".join(self._caller.call(f"{place}.reflect", body, attend).reply.text.split())
-        self.lessons = [*self.lessons, said[:1000]][-self._settings.lessons :] if said else self.lessons
+    def reflect(self, place: str, total: float, length: int, seed: int, attend: Attend | None = None) -> Answer | None:
+        """After an episode of the mode reflect: one more lesson. None where no story of it is short enough for the
+        model. Raises CallError."""
+        steps = _STORY_STEPS
+        while True:
+            story = "\n".join(f"{one[0].splitlines()[-1]} -> {one[1]}" for one in self.memories[-steps:])
+            values = self._values() | {"return": f"{total:g}", "length": length, "story": story}
+            body = self._body([user_message(self._template.fill("reflect", values), None)], seed)
+            for name in ("grammar", "guided_choice", "response_format"):
+                body.pop(name, None)
+            body["max_tokens"] = _REFLECTION_TOKENS
+            try:
+                answer = self._caller.call(f"{place}.reflect", body, attend)
+                break
+            except TooLongError:
+                steps //= 2
+                if not steps:
+                    return None
+        said = " ".join(answer.reply.text.split())
+        self.lessons = [*self.lessons, said[:_LONGEST_LESSON]][-self._settings.lessons :] if said else self.lessons
+        return answer
 
     # ---- prompts -------------------------------------------------------------------------------------------------
 

@@ -14,14 +14,16 @@ import numpy as np
 
 from llm_worker.client.connecting import open_caller
 from llm_worker.client.errors import AbandonedError, BudgetError, CallError
-from llm_worker.describing.choice import describer_for
+from llm_worker.client.ledger import Spent
+from llm_worker.describing.choice import describer_for, require_pictures
 from llm_worker.environments import make_env
 from llm_worker.playing.examples import examples_text
 from llm_worker.playing.figures import EpisodeFigures
 from llm_worker.playing.person import Person
 from llm_worker.playing.player import Player
 from llm_worker.settings import EPISODES_WITHOUT_A_LIMIT, read_params
-from mosaic_protocol.dialogue import DIALOGUE, Exchange, recorded
+from mosaic_protocol.dialogue import DIALOGUE, Exchange, noted, recorded
+from mosaic_protocol.plain_text import one_line
 from mosaic_worker.errors import UsageError
 from mosaic_worker.settings import Settings
 from mosaic_worker.state.checkpoints import describe_space
@@ -30,6 +32,7 @@ from mosaic_worker.training.session import TrainingSession
 from mosaic_worker.training.watching import drawing
 
 _LOOK_SECONDS = 0.05
+_LONGEST_NOTE = 1000
 T = TypeVar("T")
 
 
@@ -43,6 +46,8 @@ class LLMRunner:
         self._env = make_env(settings.env_id, settings.params)
         living.callback(self._env.close)
         self._describer = describer_for(self._env)
+        if self._told.sees:
+            require_pictures(self._env, self._describer, settings.seed)
         parent = Path(settings.resume).absolute().parents[1] if settings.resume else None
         self._caller = open_caller(self._told, session.run_dir, parent, living)
         # A run that is resumed has its examples, and its template, from the run before.
@@ -58,11 +63,14 @@ class LLMRunner:
         """The step within the episode; -1 where none runs."""
         self.observation: Any = None
         self.spent = [0, 0, 0, 0.0]
+        self.owed: list[Any] = []
+        """Of an episode that is over and that the model has not looked back on yet: its name, return and length."""
+        self.lesson = ""
         self.state = self._training_state()
 
     def _training_state(self) -> TrainingState:
         state = TrainingState()
-        state.attributes("run", self, "step", "episode", "place", "total", "observation", "spent")
+        state.attributes("run", self, "step", "episode", "place", "total", "observation", "spent", "owed", "lesson")
         state.attributes("player", self._player, *Player.REMEMBERED)
         state.attributes("figures", self._figures, "kept")
         state.envs("envs", SimpleNamespace(envs=[self._env]), restart=self._begin_again)
@@ -119,6 +127,8 @@ class LLMRunner:
 
     def _turn(self) -> None:
         if self.place < 0:
+            if self.owed and self._with_budget(self._reflect) is None:
+                return
             self._begin_episode()
         elif not len(self._known):
             self._lane.begin_episode(None)  # a resumed episode: its beginning is in the record of the run before
@@ -136,7 +146,8 @@ class LLMRunner:
         self.observation, _ = self._env.reset(seed=seed)
         self.place, self.total = 0, 0.0
         self._player.begin_episode()
-        self._figures.begin()
+        if not self.lesson:
+            self._figures.begin()
         self._known.clear()
         self._lane.begin_episode(seed)
 
@@ -162,8 +173,7 @@ class LLMRunner:
             instead = person.take_action()
             if instead is None:
                 return action, told
-            note = f"the model said: {told.action}"
-            told = msgspec.structs.replace(told, note=f"{told.note}; {note}" if told.note else note)
+            told = noted(told, f"the model said: {told.action}")
             action = instead
         else:
             told = Exchange()
@@ -171,6 +181,9 @@ class LLMRunner:
 
     def _make_step(self, action: int, told: Exchange) -> None:
         before = self.observation
+        if self.lesson:
+            told = noted(told, self.lesson)
+            self.lesson = ""
         number = action + int(getattr(self._env.action_space, "start", 0))
         after, reward, terminated, truncated, info = self._env.step(number)
         self._player.made(self.place, before, action, told, after, float(reward))
@@ -204,11 +217,26 @@ class LLMRunner:
             **self._figures.row(success=success),
         }
         self._session.scalars(self.step, row)
-        if self._told.mode == "reflect" and not self._session.stop_requested:
-            name, seed = f"e{self.episode}", self._settings.seed * 1_000_003 + self.step
-            total, length = self.total, self.place
-            self._with_budget(lambda: self._player.reflect(name, total, length, seed, self._attend))
+        if self._told.mode == "reflect":
+            self.owed = [f"e{self.episode}", self.total, self.place]
         self.episode, self.place = self.episode + 1, -1
+
+    def _reflect(self) -> bool:
+        """What it takes counts for the episode that it prepares."""
+        name, total, length = self.owed
+        seed = self._settings.seed * 1_000_003 + self.step
+        answer = self._player.reflect(str(name), float(total), int(length), seed, self._attend)
+        self.owed = []
+        self._figures.begin()
+        if answer is None:
+            self.lesson = "the model was not asked what it learned: no story of the episode is short enough for it"
+        else:
+            self._figures.note_call(answer)
+            usage = answer.reply.usage
+            self.lesson = f"asked what it learned ({usage.prompt} + {usage.completion} tokens), the model said: " + (
+                one_line(answer.reply.text)[:_LONGEST_NOTE] or "nothing"
+            )
+        return True
 
     # ---- money ---------------------------------------------------------------------------------------------------
 
@@ -228,14 +256,16 @@ class LLMRunner:
                 self._caller.budget.extend()
 
     def _begin_from_spent(self) -> None:
-        """A resumed run has spent what the run before had."""
-        budget = self._caller.budget
-        budget.calls, budget.prompt, budget.completion = map(int, self.spent[:3])
-        budget.money = float(self.spent[3])
+        """A resumed run has spent what the run before had: as its ledger says, which is newer than its checkpoint, or
+        as the checkpoint does where that is all there is."""
+        known = self._caller.budget.spent
+        calls, prompt, completion, money = self.spent
+        if int(calls) > known.calls:
+            self._caller.budget.spent = Spent(int(calls), int(prompt), int(completion), float(money))
 
     def _note_spent(self) -> None:
-        budget = self._caller.budget
-        self.spent = [budget.calls, budget.prompt, budget.completion, budget.money]
+        spent = self._caller.budget.spent
+        self.spent = [spent.calls, spent.prompt, spent.completion, spent.money]
 
     def _sums(self) -> dict[str, float]:
         calls, asked, answered, money = self.spent
@@ -259,6 +289,7 @@ class LLMRunner:
             print(f"Answers come by {self._player.rung} ({tried}).", flush=True)
             prompt = self._player.template
             about = {
+                "llm_server": "this machine" if self._told.is_local else self._told.base_url,
                 "llm_rung": self._player.rung,
                 "llm_tried": dict(self._player.tried),
                 "llm_prompt_sha256": prompt.sha256,

@@ -27,7 +27,7 @@ RUNGS: tuple[Rung, ...] = ("grammar", "guided", "schema", "tagged")
 THINKING_CHARACTERS = 400
 """That a grammar lets a model think, before it has to act."""
 _PROBE_WORD = "zyx-mosaic-7"
-_TAG = re.compile(r"<action>(.*?)</action>", re.DOTALL | re.IGNORECASE)
+_TAG = re.compile(r"<(/?)action>", re.IGNORECASE)
 _THINKS = re.compile(r"\s*thinking:(.*?)(?:\n|\Z)", re.DOTALL | re.IGNORECASE)
 
 
@@ -116,10 +116,16 @@ class AnswerForm:
         return self._numbered(words, reasoning)
 
     def _from_tags(self, text: str) -> Understood:
-        tags = list(_TAG.finditer(text))
-        if not tags:
+        """The last pair counts. Tag by tag: a pattern for pairs would take hours for a text of nothing but tags."""
+        opened, pair = None, None
+        for tag in _TAG.finditer(text):
+            if not tag[1]:
+                opened = tag
+            elif opened is not None:
+                pair, opened = (opened, tag), None
+        if pair is None:
             return Understood(reasoning=text.strip(), problem="the answer has no <action>…</action>")
-        return self._from_words(tags[-1][1], text[: tags[-1].start()].strip())
+        return self._from_words(text[pair[0].end() : pair[1].start()], text[: pair[0].start()].strip())
 
     def _from_words(self, text: str, reasoning: str) -> Understood:
         words = [text] if self.most == 1 else text.split(",")

@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -53,7 +53,9 @@ class Asked:
 @dataclass
 class Script:
     """``keeps``: what the server enforces. ``faults``: by the number of the request, from 0; each may say how it is
-    answered: ``status``, ``headers``, ``raw``, ``content``, ``delay``, ``message``, ``without_usage``, ``hang``."""
+    answered: ``status``, ``headers``, ``raw``, ``content``, ``delay``, ``message``, ``finish``, ``without_usage``,
+    ``hang``; ``gate``: an event that it waits for; ``drips``: bytes with which the answer begins, and then says one
+    more now and then, for ever."""
 
     keeps: tuple[str, ...] = ()
     answer: Callable[[Asked], str] = lambda asked: optimal(asked)  # noqa: PLW0108 - defined below
@@ -113,6 +115,11 @@ class _Handler(BaseHTTPRequestHandler):
             script.released.wait()
             self.close_connection = True
             return
+        if "drips" in how:
+            self._drip(how["drips"])
+            return
+        if gate := how.get("gate"):
+            gate.wait()
         if delay := how.get("delay"):
             time.sleep(delay)
         if self.headers.get("Authorization") != f"Bearer {KEY}":
@@ -120,7 +127,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif script.context and sum(len(str(one["content"])) for one in asked.body["messages"]) > script.context:
             self._send(400, {"error": {"type": "exceed_context_size_error", "message": "too long"}})
         elif "raw" in how:
-            self._raw(200, how["raw"], how.get("length"))
+            self._raw(200, how["raw"], how.get("length"), how.get("headers"))
         elif "status" in how:
             self._send(how["status"], {"error": how.get("content", "injected")}, how.get("headers", {}))
         else:
@@ -136,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
             "completion_tokens": len(str(said).split()),
             "prompt_tokens_details": {"cached_tokens": 1},
         }
-        told = {"choices": [{"message": message, "finish_reason": "stop"}]}
+        told = {"choices": [{"message": message, "finish_reason": how.get("finish", "stop")}]}
         return told if how.get("without_usage") else {**told, "usage": usage}
 
     def _send(self, status: int, body: dict[str, Any], headers: dict[str, str] | None = None) -> None:
@@ -155,6 +162,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = length is not None
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
+
+    def _drip(self, first: bytes) -> None:
+        self.close_connection = True
+        with suppress(OSError):
+            self.wfile.write(first)
+            while not self.server.script.released.wait(0.02):
+                self.wfile.write(first[-1:])
 
     def log_message(self, *_: Any) -> None:
         """Says nothing."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from llm_worker.client.endpoint import LARGEST_ANSWER, Attempt, ChatEndpoint, ad
 from llm_worker.client.errors import (
     AbandonedError,
     BadReplyError,
+    BudgetError,
     CallError,
     KeyRefusedError,
     RequestRefusedError,
@@ -20,6 +23,7 @@ from llm_worker.client.errors import (
     UnreachableError,
 )
 from llm_worker.client.keys import find_key
+from llm_worker.client.reply import LONGEST_REASONING, LONGEST_TEXT
 from llm_worker.tests.scripted_server import KEY, Script, serving
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "row 0, column 0"}], "max_tokens": 8}
@@ -110,9 +114,84 @@ def test_other_refusals_end_the_call_at_once() -> None:
     assert isinstance(error, TooLongError)
 
 
-def test_a_redirect_is_refused_so_that_the_key_goes_nowhere_else() -> None:
-    error, _ = ask(Script(every={"status": 302, "headers": {"Location": "http://127.0.0.1:9/"}}))
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_refused_so_that_the_key_goes_nowhere_else(status: int) -> None:
+    elsewhere = Script()
+    with serving(elsewhere) as url:
+        error, _ = ask(Script(every={"status": status, "headers": {"Location": f"{url}/chat/completions"}}))
     assert isinstance(error, RequestRefusedError)
+    assert not elsewhere.asked
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n ",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n ",
+        b"HTTP/1.1 200 OK\r\nX-Endless: a",
+        b"HTTP/1.1 102 Processing\r\n\r\n" * 3 + b"HTTP/1.1 200 OK\r\nX-Endless: a",
+    ],
+)
+def test_an_answer_that_never_ends_costs_the_patience_and_no_more(first: bytes) -> None:
+    began = time.monotonic()
+    error, attempts = ask(Script(every={"drips": first}), timeout=0.3, attempts=2)
+    assert isinstance(error, UnreachableError) and "not complete after 0.3 s" in str(error)
+    assert [one.status for one in attempts] == [0, 0]
+    assert time.monotonic() - began < 60  # before, it ended with the test
+
+
+def test_an_answer_that_is_packed_is_never_unpacked() -> None:
+    bomb = gzip.compress(gzip.compress(bytes(2**20)) * 1000)
+    script = Script(every={"raw": bomb, "headers": {"Content-Encoding": "gzip, gzip"}})
+    error, attempts = ask(script)
+    assert isinstance(error, BadReplyError) and "packed its answer (gzip, gzip)" in str(error)
+    assert len(attempts) == 1
+    assert script.asked[0].headers["Accept-Encoding"] == "identity"
+
+
+@pytest.mark.parametrize("said", [b"\xff\xfe go", b"\\ud800 go"])
+def test_half_a_letter_spoils_no_answer(said: bytes) -> None:
+    script = Script(every={"raw": b'{"choices": [{"message": {"content": "%s"}}]}' % said})
+    reply, attempts = ask(script)
+    assert reply.text.endswith(" go")
+    assert reply.text.encode() and len(attempts) == 1
+
+
+def test_an_answer_that_is_too_long_to_be_recorded_loses_its_middle() -> None:
+    long = "a" * 3 * LONGEST_TEXT
+    reply, _ = ask(Script(every={"content": f"first {long} <action>up</action>", "message": {"reasoning": long * 2}}))
+    assert len(reply.text) < LONGEST_TEXT + 100 and "characters were left out" in reply.text
+    assert reply.text.startswith("first a") and reply.text.endswith("<action>up</action>")
+    assert len(reply.reasoning) < LONGEST_REASONING + 100
+
+
+def test_before_each_attempt_somebody_may_say_no() -> None:
+    script = Script(every={"status": 500})
+    allowed = iter([None, None])
+
+    def require() -> None:
+        if next(allowed, "no") is not None:
+            raise BudgetError("enough")
+
+    attempts: list[Attempt] = []
+    with serving(script) as url:
+        endpoint = ChatEndpoint(url, KEY, attempts=5)
+        with pytest.raises(BudgetError):
+            endpoint.ask(BODY, "", attempts.append, require)
+        endpoint.close()
+    assert len(script.asked) == len(attempts) == 2
+
+
+def test_only_what_was_sent_may_have_cost_something() -> None:
+    assert [one.may_cost for one in ask(Script(every={"status": 500}), attempts=1)[1]] == [False]
+    assert [one.may_cost for one in ask(Script(every={"delay": 1.0}), timeout=0.2, attempts=1)[1]] == [True]
+    assert [one.may_cost for one in ask(Script(every={"raw": b"{"}), attempts=1)[1]] == [True]
+    attempts: list[Attempt] = []
+    endpoint = ChatEndpoint("http://127.0.0.1:9/v1", attempts=1)
+    with pytest.raises(UnreachableError):
+        endpoint.ask(BODY, "", attempts.append)
+    endpoint.close()
+    assert [one.may_cost for one in attempts] == [False]
 
 
 @pytest.mark.parametrize("content", [None, "", [], [{"type": "text", "text": ""}]])

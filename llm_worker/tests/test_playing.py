@@ -117,16 +117,16 @@ def test_a_person_takes_over_plays_and_gives_back() -> None:
 def test_a_budget_reserves_before_it_spends_and_is_extended() -> None:
     budget = Budget(tokens=100, money=1.0, price=Price(1e6, 1e6, 0.0))
     with pytest.raises(BudgetError, match="--max-tokens"):
-        budget.require(90, 20)
+        budget.require(Usage(90, 20))
     with pytest.raises(BudgetError, match="--max-money"):
-        budget.require(1, 1)
+        budget.require(Usage(1, 1))
     free = Budget(calls=1)
-    free.require(5, 5)
+    free.require(Usage(5, 5))
     assert free.spend(Usage(5, 5)) is None
     with pytest.raises(BudgetError, match="--max-calls"):
-        free.require(1, 1)
+        free.require(Usage(1, 1))
     free.extend()
-    free.require(1, 1)
+    free.require(Usage(1, 1))
     assert Price(2.0, 4.0, 1.0).of(Usage(1_000_000, 500_000, 500_000)) == 1.0 + 0.5 + 2.0
 
 
@@ -145,9 +145,9 @@ def test_a_torn_ledger_gives_what_is_whole(tmp_path: Path) -> None:
     first = tmp_path / "first"
     first.mkdir()
     ledger = Ledger(first)
-    ledger.asks("e0.s0.t0", "h")
+    ledger.asks("e0.s0.t0", "h", Usage(9, 9), None)
     ledger.settled("e0.s0.t0", "h", Reply("left"), "server", 0.1)
-    ledger.asks("e0.s1.t0", "i")
+    ledger.asks("e0.s1.t0", "i", Usage(9, 9), None)
     ledger.close()
     with ledger.path.open("ab") as file:
         file.write(b'{"at":"settled","place":"e0.s1')

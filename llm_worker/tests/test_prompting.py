@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from llm_worker.client.reply import read_reply
-from llm_worker.describing.choice import describer_for
+from llm_worker.describing.choice import describer_for, require_pictures
 from llm_worker.describing.describer import Seen, are_same
 from llm_worker.describing.pictures import as_characters, as_png
 from llm_worker.environments import make_env
@@ -39,6 +40,13 @@ def test_actions_are_read_from_every_form() -> None:
     assert AnswerForm("schema", ACTIONS, 2).read('{"actions": ["go forward", "turn left", "fly"]}').actions == (1, 0)
     thinking = AnswerForm("grammar", ACTIONS, thinks=True).read("Thinking: well\ngo forward")
     assert (thinking.actions, thinking.reasoning) == ((1,), "well")
+
+
+def test_a_text_of_nothing_but_tags_is_read_at_once() -> None:
+    began = time.process_time()
+    assert AnswerForm("tagged", ACTIONS).read("<action>" * 8000).problem
+    assert AnswerForm("tagged", ACTIONS).read("<action>" * 8000 + "go forward</action>").actions == (1,)
+    assert time.process_time() - began < 1.0  # a pattern for pairs took 4 s, and hours for the longest answer
 
 
 def test_the_highest_rung_that_is_kept_is_taken() -> None:
@@ -138,6 +146,13 @@ def test_what_a_describer_expects_happens_where_nothing_is_left_to_chance(env_id
             if terminated or truncated:
                 observation, _ = env.reset()
         assert said > 20
+
+
+def test_pictures_of_an_environment_that_has_none_are_refused() -> None:
+    with make_env("FrozenLake-v1", {}) as env, pytest.raises(UsageError, match="has no picture"):
+        require_pictures(env, describer_for(env), 1)
+    with make_env("ALE/Pong-v5", {}) as env:
+        require_pictures(env, describer_for(env), 1)
 
 
 def test_atari_is_told_in_characters_and_shown_as_a_picture() -> None:

@@ -208,6 +208,64 @@ def test_a_history_that_is_too_long_shrinks_and_the_run_goes_on(place: Place) ->
     assert len(script.asked) > 7
 
 
+def test_what_a_model_learned_is_told_in_the_next_episode_and_with_its_step(place: Place) -> None:
+    def answer(asked: Asked) -> str:
+        is_looking_back = asked.question.startswith("You played an episode")
+        return f"I will not go left. Lesson {len(asked.question) % 7}." if is_looking_back else in_form(asked, "down")
+
+    script = Script(keeps=("grammar",), answer=answer)
+    with serving(script) as url:
+        params = {"cache": False, "episodes": 3, "max_episode_steps": 2}
+        assert place.run(url, "reflect", params=params)[0] == 0
+    looked_back = [one for one in script.questions if one.question.startswith("You played an episode")]
+    assert len(looked_back) == 2, "nobody learns from the last episode"
+    assert "grammar" not in looked_back[0].body
+    told = [one.body["messages"][0]["content"] for one in script.questions if one not in looked_back]
+    assert ["I will not go left" in one for one in told] == [False] * 2 + [True] * 4
+    notes = [one.get("note", "") for one in place.recorded()]
+    assert ["the model said: I will not go left" in one for one in notes] == [False, False, True, False, True, False]
+
+
+def test_a_model_that_thinks_aloud_has_its_thoughts_recorded_and_told_again(place: Place) -> None:
+    def answer(asked: Asked) -> str:
+        return f"Thinking: the ice is thin\n{in_form(asked, 'down')}"
+
+    script = Script(keeps=("grammar",), answer=answer)
+    with serving(script) as url:
+        params = {"cache": False, "episodes": 1, "max_episode_steps": 3, "history_reasoning": 1}
+        assert place.run(url, "cot", params=params)[0] == 0
+    assert [one["reasoning"] for one in place.recorded()] == ["the ice is thin"] * 3
+    assert [one["content"] for one in script.questions[-1].body["messages"] if one["role"] == "assistant"] == [
+        "down",
+        "the ice is thin\ndown",
+    ]
+
+
+def test_an_answer_that_was_cut_off_and_is_too_long_to_be_mended_costs_a_step_and_not_the_run(place: Place) -> None:
+    def answer(asked: Asked) -> str:
+        return "I think " * 100
+
+    script = Script(answer=answer, every={"finish": "length"}, context=1300)
+    with serving(script) as url:
+        params = {"cache": False, "episodes": 1, "max_episode_steps": 2, "history": 0, "form": "tagged"}
+        status, _, err = place.run(url, params=params)
+    assert status == 0, err
+    first, _ = place.recorded()
+    assert first["validity"] == "defaulted"
+    assert "cut off after 64 tokens (--max-answer)" in first["note"]
+    assert "no room for a second turn" in first["note"]
+
+
+def test_a_server_that_takes_no_pictures_is_told_of_in_one_sentence(place: Place) -> None:
+    script = Script(keeps=("grammar",), faults={1: {"status": 400, "content": "image input is not supported"}})
+    with serving(script) as url:
+        params = {"pictures": True, "is_slippery": None, "cache": False}
+        status, _, err = place.run(url, env_id="ALE/Pong-v5", params=params)
+    assert status == 2
+    assert "image input is not supported" in err and "leave --pictures out" in err
+    assert isinstance(script.asked[1].body["messages"][-1]["content"], list)
+
+
 @pytest.mark.parametrize(
     ("config", "sentence"),
     [
@@ -217,6 +275,8 @@ def test_a_history_that_is_too_long_shrinks_and_the_run_goes_on(place: Place) ->
         ({"env_id": "Pendulum-v1", "params": {"is_slippery": None}}, "chooses among actions that can be counted"),
         ({"params": {"examples_from": "/nowhere"}}, "--examples-from is for few_shot"),
         ({"params": {"history_pictures": 2}}, "--history-pictures needs --pictures"),
+        ({"params": {"pictures": True}}, "what FrozenLake-v1 shows has no picture"),
+        ({"params": {"pictures": True, "model": "local", "base_url": ""}}, "the local model reads text alone"),
         ({"env_id": "FrozenLake-v9"}, "FrozenLake-v9"),
     ],
 )
