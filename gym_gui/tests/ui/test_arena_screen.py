@@ -143,28 +143,28 @@ def test_the_list_goes_on_while_somebody_looks_at_it_and_keeps_their_place(
 ) -> None:
     rows = opened.panel.list
 
-    def lines() -> list[list[str]]:
+    def see(*expected: list[str]) -> None:
+        """A look that was begun before may be answered first."""
+        opened.panel._later.timeout.emit()
+        qtbot.waitUntil(lambda: shown() == list(expected), timeout=HANG)
+
+    def shown() -> list[list[str]]:
         items = [rows.topLevelItem(number) for number in range(rows.topLevelItemCount())]
         return [[item.text(0), item.text(4)] for item in items if item is not None]
-
-    def look_until(as_wanted: Callable[[], bool]) -> None:
-        """A look that had begun before may answer first."""
-        opened.panel._later.timeout.emit()
-        qtbot.waitUntil(as_wanted, timeout=HANG)
 
     created = 1_700_000_000.0
     monkeypatch.setattr(time, "time", lambda: created + 90)
     for number, name in enumerate(("one", "two", "three")):
         opened.store.save(Arena(name, "FrozenLake-v1", {}, (number,), created - number, {}, ENTRIES))
-    look_until(lambda: lines() == [["one", "1m ago"], ["two", "1m ago"], ["three", "1m ago"]])
+    see(["one", "1m ago"], ["two", "1m ago"], ["three", "1m ago"])
     assert opened.panel._later.isActive()
     rows.setCurrentItem(rows.topLevelItem(1))
     monkeypatch.setattr(time, "time", lambda: created + 7300)
-    look_until(lambda: [age for _, age in lines()] == ["2h ago"] * 3)
+    see(["one", "2h ago"], ["two", "2h ago"], ["three", "2h ago"])
     chosen = rows.currentItem()
     assert chosen is rows.topLevelItem(1), "the row itself stays: it is not made again"
     opened.store.save(Arena("new", "FrozenLake-v1", {}, (9,), created + 7200, {}, ENTRIES))
-    look_until(lambda: [name for name, _ in lines()] == ["new", "one", "two", "three"])
+    see(["new", "1m ago"], ["one", "2h ago"], ["two", "2h ago"], ["three", "2h ago"])
     chosen = rows.currentItem()
     assert chosen is not None and chosen.text(0) == "two"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from PyQt6.QtCore import QEvent, QPoint, Qt
+from PyQt6.QtCore import QEvent, QPoint, QRect, Qt
 from PyQt6.QtGui import QColor, QImage, QKeyEvent
 from PyQt6.QtTest import QTest
 from PyQt6.QtWidgets import QApplication, QDialog, QListWidget, QPushButton, QVBoxLayout, QWidget
@@ -28,6 +28,7 @@ from gym_gui.ui.replay.screen import ReplayScreen
 from gym_gui.ui.tab_order import stops
 from gym_gui.ui.theme import Themes
 from gym_gui.ui.widgets.command_palette import rank
+from mosaic_protocol.headline import MEAN_RETURN
 
 __all__ = ["open_whole"]
 
@@ -309,6 +310,33 @@ def test_a_new_run_is_scrolled_into_view_and_selected(make_cockpit: MakeCockpit,
         assert viewport.rect().contains(panel.list.visualRect(index).center())
         assert panel.list.selected.isRowSelected(index.row()) and context.selection.ids == [new.run_id]
         panel.list.scrollToTop()
+
+
+def test_a_run_that_is_looked_at_stays_in_sight_when_its_return_moves_it(
+    make_cockpit: MakeCockpit, qtbot: QtBot
+) -> None:
+    app = make_cockpit(parts=RUNS)
+    panel, context = part(app, RunsPanel), app.window.cockpit
+    context.runs.take([made(number, headline={MEAN_RETURN: float(number)}) for number in range(100)])
+    panel.list.sortByColumn(COLUMN_NUMBERS["return"], Qt.SortOrder.DescendingOrder)
+    new = made(1000, name="zebra")
+    context.runs.take([new])
+    context.selection.show([new.run_id])
+    viewport = panel.list.viewport()
+    assert viewport is not None
+
+    def place() -> QRect:
+        return panel.list.visualRect(panel.table.index_of(new.run_id))
+
+    def moved_by(value: float) -> None:
+        context.runs.take([made(1000, name="zebra", headline={MEAN_RETURN: value})])
+
+    assert viewport.rect().contains(place())
+    moved_by(50.5)
+    assert 40 < panel.table.index_of(new.run_id).row() < 60 and viewport.rect().contains(place())
+    panel.list.scrollToTop()
+    moved_by(30.5)
+    assert not viewport.rect().intersects(place()), "who looks at other runs goes on to"
 
 
 def test_home_and_end_go_to_the_first_and_last_run(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:

@@ -36,6 +36,7 @@ class RunList(QTableView):
         super().__init__(parent)
         self._cockpit, self.table = cockpit, table
         self._following = False
+        self._had_in_sight = False
         self.setModel(table)
         self.delegate = RunDelegate(table, cockpit.themes, self)
         self.delegate.marks = RunMarks.of(cockpit.bridge, cockpit.preferences)
@@ -80,6 +81,8 @@ class RunList(QTableView):
         # The selection hears of a removal before this list would, and moves on to a neighbour.
         self.table.about_to_remove.connect(self._begin_change)
         self.table.rowsRemoved.connect(lambda *_: self._end_change())
+        self.table.rowsAboutToBeMoved.connect(self._note_sight)
+        self.table.rowsMoved.connect(lambda *_: self._keep_in_sight())
 
     # ---- selection -----------------------------------------------------------------------------------------------
 
@@ -133,7 +136,22 @@ class RunList(QTableView):
     def _remember_place(self) -> None:
         bar = self.verticalScrollBar()
         self._place = bar.value() if bar is not None else 0
+        self._note_sight()
         self._begin_change()
+
+    def _note_sight(self, *_: object) -> None:
+        self._had_in_sight = self._has_in_sight()
+
+    def _keep_in_sight(self) -> None:
+        """A run that was looked at stays in sight: one that was just launched has no return, and leaves the end of a
+        list that is sorted by it with its first one."""
+        if self._had_in_sight and not self._has_in_sight():
+            self.scrollTo(self.currentIndex())
+
+    def _has_in_sight(self) -> bool:
+        """Whether the current run can be seen."""
+        viewport, current = self.viewport(), self.currentIndex()
+        return viewport is not None and current.isValid() and self.visualRect(current).intersects(viewport.rect())
 
     def _return_to_place(self, chosen: bool) -> None:
         """Where one was; a person who wanted to see something else sees its beginning, or the selected run in it."""
@@ -142,6 +160,8 @@ class RunList(QTableView):
         if bar is not None and not (chosen and self.currentIndex().isValid()):
             self.updateGeometries()
             bar.setValue(0 if chosen else self._place)
+        if not chosen:
+            self._keep_in_sight()
 
     # ---- time ----------------------------------------------------------------------------------------------------
 

@@ -26,10 +26,10 @@ class ModelPanel(QWidget):
         super().__init__()
         tr = self.tr
         self.where = ChoiceRow(
-            tr("Model of"),
+            tr("Model runs"),
             [
-                (LOCAL, tr("This machine"), tr("SmolLM2-135M: offline, free, always valid actions; it plays poorly")),
-                (SERVER, tr("A server"), tr("Any that speaks OpenAI's chat completions: llama.cpp, vLLM, a provider")),
+                (LOCAL, tr("here"), tr("SmolLM2-135M: offline, free, always valid actions; it plays poorly")),
+                (SERVER, tr("at a server"), tr("Any that speaks OpenAI's chat API: llama.cpp, vLLM, a provider")),
             ],
         )
         self.where.chosen.connect(self._chosen)
