@@ -52,11 +52,17 @@ MOST_STEP = 2**63 - 1
 """The highest number that a step of a run can have."""
 MOST_RAW_BYTES = 256 * 1024 * 1024
 """What a body may grow to when it is read: a small record that claims more is not believed."""
+MOST_ROWS = 65_536
+"""Steps of one chunk, a hundred times as many as the recorder puts into one: reading costs time and memory by the step,
+also where a step has hardly any bytes."""
+DEEPEST = 64
+"""How many parts a place within a value may have, and how many axes an array: NumPy has no more, and readers go down
+one call for each."""
 _LEVEL = 1
 T = TypeVar("T")
 
 
-NOT_AS_SAID = (TypeError, ValueError, LookupError)
+NOT_AS_SAID = (TypeError, ValueError, LookupError, OverflowError, RecursionError)
 """What putting steps together raises where columns or entries of the heap are not what their names say: a checksum is
 right for any content."""
 
@@ -130,7 +136,7 @@ def _ends_that_stand(rows: int, columns: bytes, heap: bytes) -> Ends:
         if entry.key == END:
             ends.end(value_of(entry, EndedEpisode))
         elif entry.key == EPISODES:
-            ends.end_all(checked(value_of(entry, EpisodeGroup)))
+            ends.end_all(checked(value_of(entry, EpisodeGroup), entry.row, rows))
         elif entry.key == EXTRAS and 0 <= entry.row < rows and _undoes(entry):
             (number,) = struct.unpack_from(
                 "<q", columns, 8 * entry.row
@@ -169,6 +175,10 @@ def check(record: StepChunk) -> None:
         )
     if record.raw_bytes != record.schema.width * record.count + record.heap_bytes or record.raw_bytes > MOST_RAW_BYTES:
         raise ChunkError(f"a body of {record.raw_bytes:,} bytes does not fit the columns of {record.count} steps")
+    if record.count > MOST_ROWS:
+        raise ChunkError(f"a chunk of {record.count:,} steps: more than {MOST_ROWS:,} are not read at once")
+    if sum(column.unpacked_size for column in record.schema.columns) * record.count > MOST_RAW_BYTES:
+        raise ChunkError(f"the columns of {record.count} steps hold next to nothing and would take the memory to read")
 
 
 def check_schema(schema: StepSchema) -> None:
@@ -181,6 +191,7 @@ def check_schema(schema: StepSchema) -> None:
     if (
         schema.columns[: len(FIXED_COLUMNS)] != FIXED_COLUMNS
         or any(size < 0 for column in schema.columns for size in column.shape)
+        or any(max(len(column.path), len(column.shape)) > DEEPEST for column in schema.columns)
         or () in names
         or len(names) < len(schema.columns)
     ):
@@ -220,22 +231,32 @@ def not_as_said(error: Exception) -> ChunkError:
     return error if isinstance(error, ChunkError) else ChunkError(f"steps of a chunk cannot be put together: {error}")
 
 
-def checked(group: EpisodeGroup) -> EpisodeGroup:
-    """The same; raises :class:`ChunkError` where it cannot be one."""
+def checked(group: EpisodeGroup, row: int, rows: int) -> EpisodeGroup:
+    """The same; raises :class:`ChunkError` where it cannot begin at this row of so many."""
     if not group.is_sound:
         raise ChunkError("a group of episodes in the heap of a chunk does not tell the same of each")
+    if not 0 <= row <= rows - sum(group.lengths):
+        raise ChunkError(f"a group of {sum(group.lengths):,} steps from row {row} on in a chunk of {rows}")
     return group
 
 
-def expanded(entry: heap_entries.HeapEntry) -> Iterable[heap_entries.HeapEntry]:
-    """What an entry stands for: itself, unless it is a group of episodes. Raises :class:`ChunkError`."""
+def expanded(entry: heap_entries.HeapEntry, rows: int) -> Iterable[heap_entries.HeapEntry]:
+    """What an entry of a chunk of so many rows stands for: itself, unless it is a group of episodes. Raises
+    :class:`ChunkError`."""
+    if entry.key == LEAF or entry.key == FINAL:
+        _require_shallow([entry.value] if entry.key == LEAF else entry.value)
     if entry.key != EPISODES:
         return (entry,)
     try:
-        group = checked(msgspec.convert(entry.value, EpisodeGroup))
+        group = checked(msgspec.convert(entry.value, EpisodeGroup), entry.row, rows)
     except msgspec.ValidationError as error:
         raise ChunkError(f"a group of episodes in the heap of a chunk cannot be read: {error}") from error
     return _entries_of(group, entry.row)
+
+
+def _require_shallow(parts: Iterable[tuple[Path, Any]]) -> None:
+    if any(len(path) > DEEPEST for path, _ in parts):
+        raise ChunkError("a value in the heap of a chunk has parts that lie too deep to be put together")
 
 
 def _entries_of(group: EpisodeGroup, row: int) -> Iterator[heap_entries.HeapEntry]:
@@ -272,9 +293,10 @@ class OpenedChunk:
     def entries(self) -> list[heap_entries.HeapEntry]:
         """Those of the heap, each episode of a group with entries of its own."""
         try:
-            return [one for entry in heap_entries.entries(self.heap) for one in expanded(entry)]
-        except ValueError as error:
-            raise ChunkError(str(error)) from error
+            rows = self.record.count
+            return [one for entry in heap_entries.entries(self.heap) for one in expanded(entry, rows)]
+        except NOT_AS_SAID as error:
+            raise not_as_said(error) from error
 
     def raw_entries(self) -> Iterator[heap_entries.RawEntry]:
         """The entries of the heap with values that are not decoded."""

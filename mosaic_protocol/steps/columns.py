@@ -37,6 +37,11 @@ class Column(msgspec.Struct, frozen=True, array_like=True):
         """Bytes a step."""
         return int(self.dtype[1:]) * math.prod(self.shape)
 
+    @property
+    def unpacked_size(self) -> int:
+        """What a step costs a reader, who makes a list for each axis, also where one of these has no numbers."""
+        return int(self.dtype[1:]) * math.prod(max(size, 1) for size in self.shape)
+
     def unpack(self, raw: bytes, rows: int) -> list[Any]:
         """The values of all steps as plain numbers and lists."""
         flat = struct.unpack(f"<{len(raw) // int(self.dtype[1:])}{_FORMATS[self.dtype]}", raw)

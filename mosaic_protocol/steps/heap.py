@@ -6,6 +6,7 @@ arrays where NumPy is installed and as nested lists elsewhere.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,6 +21,7 @@ _LENGTH = struct.Struct("<I")
 _LENGTH_BYTES = _LENGTH.size
 _NO_LENGTH = bytes(_LENGTH_BYTES)
 _ARRAY = 1
+_MOST_PLACES = 256 * 1024 * 1024
 _MOST_TEXT = 10_000
 _DEEPEST = 30
 
@@ -48,7 +50,10 @@ class ArrayValue(msgspec.Struct, array_like=True, frozen=True):
     data: bytes
 
     def unpack(self) -> Any:
-        """An array where NumPy is there; nested lists of numbers otherwise, or the value itself where they fail."""
+        """An array where NumPy is there; nested lists of numbers otherwise, or the value itself where they fail. Raises
+        ValueError for one whose lists no memory would hold, although it may be without a single number."""
+        if math.prod(max(size, 1) for size in self.shape) > _MOST_PLACES:
+            raise ValueError(f"an array of the impossible shape {self.shape[:5]}")
         try:
             import numpy as np
         except ImportError:

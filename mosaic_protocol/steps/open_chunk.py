@@ -234,6 +234,8 @@ def _layout_of(path: Path, data: bytes) -> Layout:
         raise chunks.ChunkError(f"the schema in {path.name} cannot be read: {error}") from error
     chunks.check_schema(schema)
     layout = Layout(schema, capacity, heap_capacity)
+    if capacity > chunks.MOST_ROWS:
+        raise chunks.ChunkError(f"{path.name} claims room for {capacity:,} steps, more than a chunk may have")
     if layout.encoded_schema != data[_SCHEMA_AT : _SCHEMA_AT + schema_bytes] or layout.file_bytes != len(data):
         raise chunks.ChunkError(f"{path.name} has {len(data):,} bytes where its columns need {layout.file_bytes:,}")
     return layout

@@ -6,17 +6,23 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from PyQt6.QtWidgets import QApplication, QWidget
+from pytestqt.qtbot import QtBot
 
 from gym_gui.services.play_sessions import MOST_SEATS
 from gym_gui.ui.play import words
 from gym_gui.ui.play.actors import HUMAN, MOST_PIECES, POLICY, UNKNOWN, ActorStripe, stripe_words
+from gym_gui.ui.play.episodes_model import EPISODE, EpisodeRow, EpisodeTable
+from gym_gui.ui.play.episodes_panel import _EpisodeView
 from gym_gui.ui.play.live_stripe import LiveStripe
 from gym_gui.ui.play.stage_grid import cells_of, is_map
-from gym_gui.ui.play.stage_hud import chips
+from gym_gui.ui.play.stage_hud import Hud, chips
 from gym_gui.ui.play.stage_stripe import length_of
 from gym_gui.ui.play.steps_advice import MOST_BARS, bars_of
 from gym_gui.ui.play.steps_chart import MOST_POINTS, ReturnCurve
 from gym_gui.ui.play.steps_ring import StepRing
+from gym_gui.ui.play.steps_table import WHO, StepTable, StepView
+from gym_gui.ui.theme import Themes
 from mosaic_protocol.events import TrainingStep
 from mosaic_protocol.live.key_map import Binding, KeyMap
 from mosaic_protocol.live.messages import Hello, Round, SeatState, State
@@ -181,6 +187,51 @@ def test_the_chips_say_who_acts_and_how_it_goes() -> None:
     assert named[1].text == "…ole-v1-s5 at step 8,000" and named[1].actor == POLICY, "which of several it is"
     left, right = chips(SeatState("ppo", step=3, actor=POLICY), None)
     assert [chip.text for chip in (*left, *right)] == ["ppo", "The policy", "3", "0"]
+
+
+def test_the_name_of_a_policy_gives_way_to_what_its_seat_returned(qtbot: QtBot) -> None:
+    app = QApplication.instance()
+    assert isinstance(app, QApplication)
+    page = QWidget()
+    qtbot.addWidget(page)
+    hud = Hud(Themes(app), page)
+    seat = SeatState("seat-2", step=143, total=100.0, actor=POLICY)
+    hud.show_chips(*chips(seat, None, policy="ppo-cartpole-v1-s5 at step 8,000"))
+    shown = {}
+    for width in (900, 330, 245):
+        hud.resize(width, 300)
+        shown[width] = [chip.text for side in hud._fitting() for chip in side]
+        assert sum(hud._width(chip) for side in hud._fitting() for chip in side) < width
+    assert shown[900] == ["seat-2", "…ole-v1-s5 at step 8,000", "143", "+100"]
+    for width in (330, 245):
+        policy, total = shown[width][-2:]
+        assert total == "+100" and policy.startswith("…") and policy.endswith(" 8,000")
+    assert shown[330][0] == "seat-2"
+
+
+def test_seats_are_told_apart_in_both_tables(qtbot: QtBot) -> None:
+    app = QApplication.instance()
+    assert isinstance(app, QApplication)
+    page, themes = QWidget(), Themes(app)
+    qtbot.addWidget(page)
+    episodes = EpisodeTable(page)
+    view = _EpisodeView(episodes, themes)
+    view.setParent(page)
+    said = words.outcome("CartPole-v1", "truncated", 500.0)
+    episodes.add([EpisodeRow(7, 18, 500, 500.0, said)])
+    alone = view.columnWidth(EPISODE)
+    episodes.add([EpisodeRow(1234, 18, 500, 500.0, said, "seat-1"), EpisodeRow(1235, 18, 500, 500.0, said, "seat-2")])
+    assert view.columnWidth(EPISODE) > max(alone, view.fontMetrics().horizontalAdvance("1235 · seat-2"))
+
+    ring = StepRing()
+    steps = StepTable(ring, themes, str, page)
+    rows = StepView(steps, page)
+    ring.add([TrainingStep(episode=0, step=0, action=1, actor=POLICY)])
+    steps.refresh()
+    alone = rows.columnWidth(WHO)
+    ring.add([TrainingStep(episode=1, step=1, agent_id="seat-2", action=1, actor=POLICY)])
+    steps.refresh()
+    assert rows.columnWidth(WHO) > alone + rows.fontMetrics().horizontalAdvance("seat-2")
 
 
 # ---- the grid ----------------------------------------------------------------------------------------------------

@@ -379,6 +379,18 @@ def test_a_plot_is_redrawn_only_when_something_is_new(plot: CurvePlot) -> None:
     assert plot.refresh() and drawn_points(plot)[0][-1] == 101
 
 
+def test_a_single_point_is_seen_as_a_dot_until_a_second_one_comes(plot: CurvePlot) -> None:
+    metrics = filled(np.array([423.0]))
+    plot.set_curves([curve(metrics)])
+    assert plot.refresh()
+    dot = plot._items["curve"].dot
+    assert [(x, y) for x, y in zip(*dot.getData(), strict=True)] == [(1.0, 423.0)]
+    at = np.array([2.0])
+    metrics.take(MetricBatch(2, {RETURN: (at, at, at)}))
+    assert plot.refresh() and len(drawn_points(plot)[0]) == 2
+    assert not len(dot.data)
+
+
 def test_nothing_is_drawn_while_it_is_hidden(plot: CurvePlot) -> None:
     plot.set_curves([curve(filled(np.arange(100.0)))])
     plot.hide()

@@ -67,7 +67,10 @@ def test_a_mistake_in_plans_is_shown_under_its_line_and_a_copy_is_saved(form: Sp
     wrong = before + "\n@rest\n+!rest <- .run_episod(explore).\n"
     plans.editor.setPlainText(wrong)
     assert "not saved" in form.field_problems()["plans"], "a run would do something else than what is seen"
+    plans.check_button.setFocus()
     plans.check_button.click()
+    window = plans.window()
+    assert window is not None and window.focusWidget() is plans.editor, "its button is off meanwhile"
     qtbot.waitUntil(lambda: plans.editor.mistake is not None, timeout=HANG)
     mistake = plans.editor.mistake
     assert mistake is not None and mistake.line == wrong.count("\n") and "run_episode" in mistake.what
@@ -80,8 +83,10 @@ def test_a_mistake_in_plans_is_shown_under_its_line_and_a_copy_is_saved(form: Sp
     assert plans.editor.mistake is None and not plans.editor.note.isVisible()
     plans.check_button.click()
     qtbot.waitUntil(lambda: plans.said.text() == "These plans can be run.", timeout=HANG)
+    plans.save_button.setFocus()
     plans.save_button.click()
     qtbot.waitUntil(lambda: not plans.has_changes, timeout=HANG)
+    assert window.focusWidget() is plans.editor
     copy = Path(plans.chosen)
     assert copy.name == "learner-copy.asl" and copy.read_text() == plans.editor.toPlainText()
     assert LEARNER.read_text() == before and form.field_problems() == {}

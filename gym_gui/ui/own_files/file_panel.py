@@ -279,11 +279,17 @@ class FilePanel(QWidget):
         what = self.tr("{name} comes with the worker: it is saved as a copy") if shipped else "{name}"
         state = self.tr(" · not saved") if changed else ""
         self.name.setText(what.format(name=self._file.stem if shipped else self._file) + state)
-        self.save_button.setEnabled(changed)
+        self._let_press(self.save_button, changed)
         self.save_button.setText(self.tr("Save a copy") if shipped else self.tr("Save"))
         where = self.tr("Save a copy below {folder}, and choose it").format(folder=self.files.own)
         self.save_button.setToolTip(where if shipped else self._words.saved_tip)
         self.changed.emit()
+
+    def _let_press(self, button: QPushButton, can: bool) -> None:
+        """The keys go on in the text when the button that was pressed goes off; they would go to any button nearby."""
+        if not can and button.hasFocus():
+            self.editor.setFocus()
+        button.setEnabled(can)
 
     def save(self) -> None:
         files, file, text, before = self.files, self._file, self.editor.toPlainText(), self._text
@@ -313,7 +319,7 @@ class FilePanel(QWidget):
         if files is None or file is None:
             return
         self.editor.forget_mistake()
-        self.check_button.setEnabled(False)
+        self._let_press(self.check_button, False)
         self._say(self._words.checking, "muted")
 
         def ask() -> tuple[str, Path]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from PyQt6.QtCore import QModelIndex, QObject, Qt
@@ -97,6 +97,14 @@ class EpisodeTable(HeadedTable):
         if row is None:
             return None
         return self._playing_stripe if row.playing else self.stripes.get((row.agent, row.episode))
+
+    @property
+    def longest_name(self) -> str:
+        """What the first column says of the newest episode of the agent, or seat, with the longest name."""
+        if not self._over:
+            return ""
+        agent = max((row.agent for row in self._over), key=len)
+        return self._text(replace(self._over[-1], agent=agent), EPISODE, 0)
 
     # ---- Qt ------------------------------------------------------------------------------------------------------
 

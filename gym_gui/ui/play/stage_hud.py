@@ -6,7 +6,7 @@ Painted by hand in one widget that no click stops at: it costs a picture next to
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from PyQt6.QtCore import QPointF, QRect, QRectF, QSize, Qt, QTimer
 from PyQt6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPaintEvent, QPen, QPixmap, QRegion
@@ -26,7 +26,9 @@ _ICON = 15.0
 _OPAQUE = 0.84
 _SOON_MILLISECONDS = 40
 _MOST_PILLS = 200
-_LONGEST_POLICY = 24
+_LONGEST_POLICY, _SHORTEST_POLICY = 24, 8
+_NOT_WITHOUT = 4
+"""A chip so heavy stays, and the name of a policy gives way to it as far as it can."""
 _ROW = 22.0
 _KEY_WIDTH, _MOST_LABEL = 62.0, 170.0
 BAND = round(_HEIGHT + 2 * 6)
@@ -52,10 +54,10 @@ def chips(
     """What stands at the left and at the right. Of one of several seats ``ended`` is how its episode ended, and
     ``policy`` which of them plays there."""
     who = actor_title(state.actor)
-    named = Chip(one_line(state.name), weight=5) if isinstance(state, SeatState) else Chip("REC", dot=True, weight=1)
+    named = Chip(one_line(state.name), weight=4) if isinstance(state, SeatState) else Chip("REC", dot=True, weight=1)
     left = [named]
     left.append(Chip(_end_of(one_line(policy)) or who[:1].upper() + who[1:], actor=state.actor, weight=6))
-    right = [Chip(f"{state.step:,}", "step", weight=3), Chip(signed(state.total), "return", weight=4)]
+    right = [Chip(f"{state.step:,}", "step", weight=3), Chip(signed(state.total), "return", weight=5)]
     if ended:
         right.append(Chip(ended, weight=4))
     if speed is not None:
@@ -138,9 +140,27 @@ class Hud(QWidget):
     def _fitting(self) -> tuple[list[Chip], list[Chip]]:
         """The heaviest chips that stand beside each other without touching."""
         chosen = sorted((*self.left, *self.right), key=lambda chip: -chip.weight)
-        while chosen and sum(self._width(chip) + _GAP for chip in chosen) > self.width() - 2 * _MARGIN:
+        shortened: dict[Chip, Chip] = {}
+        while chosen and (excess := self._excess(chosen)) > 0:
+            if chosen[-1].weight >= _NOT_WITHOUT:
+                shortened = {chip: self._shortened(chip, excess) for chip in chosen if chip.actor is not None}
+                if self._excess([shortened.get(chip, chip) for chip in chosen]) <= 0:
+                    break
             chosen.pop()
-        return [chip for chip in self.left if chip in chosen], [chip for chip in self.right if chip in chosen]
+            shortened = {}
+        left, right = ([shortened.get(one, one) for one in side if one in chosen] for side in (self.left, self.right))
+        return left, right
+
+    def _excess(self, chosen: list[Chip]) -> float:
+        """By how much they are too wide."""
+        return sum(self._width(chip) + _GAP for chip in chosen) - (self.width() - 2 * _MARGIN)
+
+    def _shortened(self, chip: Chip, excess: float) -> Chip:
+        """The same with the end of its text alone, narrower by so much if that can be."""
+        shorter, wanted = chip, self._width(chip) - excess
+        while self._width(shorter) > wanted and len(shorter.text) > _SHORTEST_POLICY:
+            shorter = replace(shorter, text=f"…{shorter.text.removeprefix('…')[1:]}")
+        return shorter
 
     def _picture_of(self, actor: str, colour: QColor) -> QPixmap:
         """An icon drawn once for each colour: it is shown with every picture of the game."""

@@ -19,6 +19,7 @@ from mosaic_protocol.plain_text import one_line
 
 COLUMNS = STEP, WHO, ACTION, REWARD, VALUE = range(5)
 DIFFERS = "≠"
+_WHO_WIDTH, _MOST_NAME_WIDTH, _BESIDE_NAME = 26, 90, 14
 
 
 class StepTable(HeadedTable):
@@ -120,6 +121,7 @@ class StepView(QTableView):
     def __init__(self, table: StepTable, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setModel(table)
+        table.modelReset.connect(self._fit_names)
         self.setAccessibleName(self.tr("Steps, the newest on top"))
         self.setShowGrid(False)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
@@ -136,13 +138,21 @@ class StepView(QTableView):
         across.setHighlightSections(False)
         across.setSectionsClickable(False)
         across.setMinimumSectionSize(24)
-        for column, width in ((STEP, 66), (WHO, 26), (REWARD, 70), (VALUE, 66)):
+        for column, width in ((STEP, 66), (WHO, _WHO_WIDTH), (REWARD, 70), (VALUE, 66)):
             across.setSectionResizeMode(column, QHeaderView.ResizeMode.Fixed)
             self.setColumnWidth(column, width)
         across.setSectionResizeMode(ACTION, QHeaderView.ResizeMode.Stretch)
         bold = QFont(self.font())
         bold.setWeight(QFont.Weight.DemiBold)
         across.setFont(bold)
+
+    def _fit_names(self) -> None:
+        """Where several seats or agents make steps in turns, each step says whose it is."""
+        table = self.model()
+        assert isinstance(table, StepTable)
+        name = max((one_line(row.agent) for row in table.rows), key=len, default="")
+        wide = self.fontMetrics().horizontalAdvance(name) + _BESIDE_NAME if name else 0
+        self.setColumnWidth(WHO, _WHO_WIDTH + min(wide, _MOST_NAME_WIDTH))
 
     @property
     def is_at_top(self) -> bool:

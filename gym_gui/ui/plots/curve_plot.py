@@ -24,6 +24,7 @@ _FAINTEST = 25
 _BAND = 45
 _EDGE = 0.02
 _FEWEST_BINS = 200
+_DOT = 5.0
 _ASIDE = 0.1
 """Of a value that nothing differs from, how much of it is seen above and below."""
 
@@ -36,22 +37,27 @@ class _CurveItems:
         self.band = pg.PlotCurveItem(fillLevel="enclosed", pen=None)
         self.faint = pg.PlotCurveItem()
         self.line = pg.PlotCurveItem()
-        for depth, item in enumerate((self.band, self.faint, self.line)):
+        self.dot = pg.ScatterPlotItem(size=_DOT, pen=None)
+        """Where the line has one point: it would be drawn as nothing."""
+        self._items = (self.band, self.faint, self.line, self.dot)
+        for depth, item in enumerate(self._items):
             item.setZValue(depth)
             plot.addItem(item)
 
     def remove(self) -> None:
-        for item in (self.band, self.faint, self.line):
+        for item in self._items:
             self._plot.removeItem(item)
 
     def paint_in(self, colour: QColor, others: int) -> None:
         """In its colour; raw values stand back the further, the more curves there are."""
         self.line.setPen(pg.mkPen(colour, width=1))
+        self.dot.setBrush(pg.mkBrush(colour))
         self.faint.setPen(pg.mkPen(_lighter(colour, max(_FAINTEST, _FAINT - 15 * others)), width=1))
         self.band.setBrush(pg.mkBrush(_lighter(colour, _BAND)))
 
     def show(self, drawing: Drawing | None) -> None:
         _set(self.line, *((drawing.x, drawing.y) if drawing else _NOTHING))
+        self._show_dot(drawing)
         _set(self.faint, *(drawing.faint if drawing and drawing.faint else _NOTHING))
         band = drawing.band if drawing else None
         if band is None:
@@ -60,6 +66,13 @@ class _CurveItems:
         known = np.isfinite(band.low) & np.isfinite(band.high)
         x = np.concatenate((band.x[known], band.x[known][::-1]))
         _set(self.band, x, np.concatenate((band.low[known], band.high[known][::-1])))
+
+    def _show_dot(self, drawing: Drawing | None) -> None:
+        known = np.flatnonzero(np.isfinite(drawing.y)) if drawing else ()
+        if drawing and len(known) == 1:
+            self.dot.setData(drawing.x[known], drawing.y[known])
+        elif len(self.dot.data):
+            self.dot.clear()
 
 
 class _Box(pg.ViewBox):  # type: ignore[misc]

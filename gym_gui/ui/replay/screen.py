@@ -226,6 +226,7 @@ class ReplayScreen(QObject):
 
     def export(self, file: Path) -> None:
         self._cockpit.preferences.put(_FOLDER, str(file.parent))
+        self.page.setFocus()  # the button is off until the film is there, and the focus would fall on any field
         self.desk.export(file)
 
     def _tell_exported(self, made: Exported) -> None:

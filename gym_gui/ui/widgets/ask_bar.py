@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from PyQt6 import sip
 from PyQt6.QtCore import Qt, pyqtSignal
 from PyQt6.QtGui import QKeyEvent
-from PyQt6.QtWidgets import QFrame, QGridLayout, QLabel, QLineEdit, QPushButton, QSizePolicy, QWidget
+from PyQt6.QtWidgets import QApplication, QFrame, QGridLayout, QLabel, QLineEdit, QPushButton, QSizePolicy, QWidget
 
 _MOST_NAMES, _LONGEST_NAME = 6, 40
 
@@ -22,6 +23,7 @@ class AskBar(QFrame):
         super().__init__(parent)
         self.setProperty("role", "banner")
         self._act: Callable[[], object] | None = None
+        self._asked_from: QWidget | None = None
         self.question, self.names = QLabel(), QLabel()
         self.question.setStyleSheet("font-weight: 600;")
         self.names.setProperty("role", "muted")
@@ -58,6 +60,8 @@ class AskBar(QFrame):
     ) -> None:
         """Show the question; ``answers``: to go on, to keep things as they are. ``act`` is called for the first."""
         self._act = act
+        if not self.isAncestorOf(had_focus := QApplication.focusWidget()):
+            self._asked_from = had_focus
         self.question.setText(question)
         shown = [
             name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…" for name in names[:_MOST_NAMES]
@@ -74,8 +78,13 @@ class AskBar(QFrame):
         self.keep.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def close_panel(self) -> None:
+        """Whoever was asked by keyboard goes on where that was: left to itself the focus falls on any field nearby."""
         self._act = None
+        before, self._asked_from = self._asked_from, None
+        had_focus = self.isAncestorOf(QApplication.focusWidget())
         self.hide()
+        if had_focus and before is not None and not sip.isdeleted(before) and before.isVisible():
+            before.setFocus(Qt.FocusReason.OtherFocusReason)
         self.closed.emit()
 
     def _confirm(self) -> None:

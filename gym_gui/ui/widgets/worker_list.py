@@ -35,19 +35,29 @@ class WorkerList(QListWidget):
         themes.changed.connect(self._dress)
 
     def show_entries(self, entries: Sequence[WorkerEntry], chosen: str) -> None:
-        """List these; the chosen one stays chosen where it is among them, else the first is taken without a word."""
+        """List these; the chosen one stays chosen where it is among them, else the first is taken without a word.
+
+        Rows of the same workers stay where they are: who presses a button on one has this called in the middle of it,
+        and the button would come up over another one."""
         self._entries = {entry.type: entry for entry in entries}
         self.blockSignals(True)
-        self.clear()
-        for entry in entries:
-            item = QListWidgetItem()
-            item.setData(_TYPE, entry.type)
-            item.setToolTip(entry.details)
-            self.addItem(item)
-        self._choose(chosen)
+        if list(self._entries) != [self._type_at(row) for row in range(self.count())]:
+            self._list_types()
+        for row, entry in enumerate(self._entries.values()):
+            if (item := self.item(row)) is not None:
+                item.setToolTip(entry.details)
+        if self.choice != chosen:
+            self._choose(chosen)
         self.blockSignals(False)
         self._dress(self._themes.theme)
         self._write_rows()
+
+    def _list_types(self) -> None:
+        self.clear()
+        for worker_type in self._entries:
+            item = QListWidgetItem()
+            item.setData(_TYPE, worker_type)
+            self.addItem(item)
 
     def set_low(self, is_low: bool) -> None:
         """Leave the room for what is below it, or take it back."""

@@ -148,6 +148,7 @@ def group(**changed: Any) -> list[Any]:
         group(lengths=[1, 2]),
         group(lengths=[0]),
         group(lengths=[-5]),
+        group(lengths=[2]),
         group(first_step=2**63 - 1),
         group(first_episode=2**63 - 1),
         group(seeds=[[]]),
@@ -161,4 +162,4 @@ def test_a_group_that_cannot_be_one_is_refused(absurd: Any) -> None:
     with pytest.raises(ChunkError):
         chunks.seal(StepSchema(chunks.FIXED_COLUMNS, GROUPED), 1, columns, body, first_step=0, episodes=(0, 0))
     with pytest.raises(ChunkError):
-        list(chunks.expanded(heap.HeapEntry(0, chunks.EPISODES, absurd)))
+        list(chunks.expanded(heap.HeapEntry(0, chunks.EPISODES, absurd), 1))
