@@ -11,12 +11,13 @@ import click
 
 from gym_gui.cli import format as fmt
 from gym_gui.cli.errors import CliError, ExitCode
+from gym_gui.cli.patience import Patient
+from gym_gui.cli.session import CliSession
 
 if TYPE_CHECKING:
     from gym_gui.services.sweeps.foreign_studies import ForeignStudy
     from gym_gui.services.sweeps.fresh_seeds import Measured
     from gym_gui.services.sweeps.model import Sweep, Trial
-    from gym_gui.services.trainer.client import TrainerClient
     from mosaic_protocol.proto import trainer_pb2 as pb
 
 SHOWN = 20
@@ -131,24 +132,26 @@ def _study_object(one: ForeignStudy) -> dict[str, Any]:
     }
 
 
-def followed(client: TrainerClient, reference: str, *, as_json: bool) -> int:
-    """Tell of every trial that ends until the sweep is over; the exit code says how. Ctrl-C leaves the sweep alone."""
+def followed(session: CliSession, sweep_id: str, *, as_json: bool) -> int:
+    """Tell of every trial that ends until the sweep is over; the exit code says how. Ctrl-C leaves the sweep alone, and
+    a daemon that is away is waited for."""
     from gym_gui.services.sweeps.model import OPEN
     from gym_gui.services.sweeps.report import report_of, sentences
 
     known: dict[int, str] = {}
-    while True:
-        found = client.sweep(reference)
-        for trial in found.trials:
-            if known.get(trial.number) != trial.state:
-                known[trial.number] = trial.state
-                if not as_json and trial.state not in OPEN:
-                    value = trial.value if trial.value is not None else _last_seen(trial)
-                    why = f" ({fmt.one_line(trial.reason)})" if trial.reason else ""
-                    click.echo(f"trial {trial.number}: {trial.state} {number(value)}  {_params(trial)}{why}")
-        if found.is_over:
-            break
-        time.sleep(_POLL_SECONDS)
+    with Patient(session, "runs go on") as daemon:
+        while True:
+            found = daemon.ask(lambda client: client.sweep(sweep_id))
+            for trial in found.trials:
+                if known.get(trial.number) != trial.state:
+                    known[trial.number] = trial.state
+                    if not as_json and trial.state not in OPEN:
+                        value = trial.value if trial.value is not None else _last_seen(trial)
+                        why = f" ({fmt.one_line(trial.reason)})" if trial.reason else ""
+                        click.echo(f"trial {trial.number}: {trial.state} {number(value)}  {_params(trial)}{why}")
+            if found.is_over:
+                break
+            time.sleep(_POLL_SECONDS)
     if as_json:
         fmt.echo_json(report_of(found))
     else:

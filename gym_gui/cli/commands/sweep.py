@@ -15,6 +15,7 @@ from gym_gui.cli import format as fmt
 from gym_gui.cli.errors import CliError, ExitCode
 from gym_gui.cli.options import LARGEST_SEED, Count, PlainGroup, help_when_alone, json_option
 from gym_gui.cli.own_options import misspelt_options_told, require_values
+from gym_gui.cli.patience import Patient
 from gym_gui.cli.script_choice import ScriptCommand, worker_option, workers_here
 from gym_gui.cli.session import CliSession, program
 from gym_gui.cli.sweep_plan import check, expected_of, planned, specified, tell_plan, warn
@@ -213,8 +214,8 @@ def start(session: CliSession, /, **given: Any) -> int:
             click.echo(f"Expected: {expected.sentence()}")
         warn(expected)
         found = client.submit_sweep(name, spec, name_is_default=given["name"] is None)
-        if follow:
-            return followed(client, found.sweep_id, as_json=as_json)
+    if follow:
+        return followed(session, found.sweep_id, as_json=as_json)
     if as_json:
         fmt.echo_json(sweep_object(found))
     else:
@@ -255,10 +256,10 @@ def show(session: CliSession, sweep: str | None, study: str | None, show_all: bo
         return show_study(Path(study).expanduser(), show_all=show_all, as_json=as_json)
     with session.client() as client:
         sweep = sweep or _newest(client)
-        if follow:
-            return followed(client, sweep, as_json=as_json)
         found = client.sweep(sweep)
         file = client.sweep_message(sweep).study_file
+    if follow:
+        return followed(session, found.sweep_id, as_json=as_json)
     if as_json:
         from gym_gui.services.sweeps.report import trial_object
 
@@ -452,7 +453,9 @@ def best(
             else:
                 click.echo(f"{fmt.counted(len(ids), 'run')} started. The same command without --no-wait reports.")
             return ExitCode.OK
-        told = fresh_seeds.measured(client, found, _until_over(client, runs), session.paths)
+    with Patient(session, "runs go on") as daemon:
+        over = _until_over(daemon, runs)
+        told = daemon.ask(lambda client: fresh_seeds.measured(client, found, over, session.paths))
     if as_json:
         fmt.echo_json(
             {"sweep": found.name, "metric": found.spec.metric, "contenders": [measured_object(one) for one in told]}
@@ -462,9 +465,12 @@ def best(
     return ExitCode.OK
 
 
-def _until_over(client: TrainerClient, runs: Mapping[Contender, Sequence[str]]) -> dict[Contender, list[pb.Run]]:
+def _until_over(daemon: Patient, runs: Mapping[Contender, Sequence[str]]) -> dict[Contender, list[pb.Run]]:
+    def look(client: TrainerClient) -> dict[Contender, list[pb.Run]]:
+        return {who: [client.run(run_id) for run_id in members] for who, members in runs.items()}
+
     while True:
-        found = {who: [client.run(run_id) for run_id in members] for who, members in runs.items()}
+        found = daemon.ask(look)
         if all(run.state == "TERM" for members in found.values() for run in members):
             return found
         time.sleep(_POLL_SECONDS)

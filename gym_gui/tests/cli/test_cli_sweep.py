@@ -9,24 +9,29 @@ from pathlib import Path
 import pytest
 
 from gym_gui.services.sweeps.foreign_studies import read_studies
+from gym_gui.tests.cli.test_cli_follow import Following
 from gym_gui.tests.support.climbing_worker import climbing_worker
 from gym_gui.tests.support.command_line import CommandLine
-from gym_gui.tests.support.daemon_process import DaemonProcess
+from gym_gui.tests.support.daemon_process import DaemonProcess, wait_for
 
 STEPS = 16
 
 
 @pytest.fixture(scope="module")
-def mosaic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     folder = tmp_path_factory.mktemp("sweep")
     daemon = DaemonProcess(folder / "home")
     workers = [str(climbing_worker(folder / "workers")), daemon.env["MOSAIC_WORKER_PATH"]]
     daemon.env["MOSAIC_WORKER_PATH"] = os.pathsep.join(workers)
     try:
-        daemon.start()
-        yield CommandLine(daemon.paths.root, daemon.env)
+        yield daemon.start()
     finally:
         daemon.clean_up()
+
+
+@pytest.fixture
+def mosaic(daemon: DaemonProcess) -> CommandLine:
+    return CommandLine(daemon.paths.root, daemon.env)
 
 
 @pytest.fixture
@@ -77,6 +82,28 @@ def test_a_sweep_is_followed_shown_reported_and_its_best_measured(mosaic: Comman
     refused = mosaic("sweep", "resume", "first")
     assert (refused.code, "--budget +50%" in refused.err) == (2, True)
     assert "the seed 1 is not fresh" in mosaic("sweep", "best", "first", "--first-seed", "1").err
+
+
+def test_who_follows_a_sweep_or_waits_for_its_best_outlives_the_daemon(
+    mosaic: CommandLine, daemon: DaemonProcess, space: Path, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    more = ("--trials", "1", "--name", "gated", "--gate", str(gate), "--gate-at", "4", "--no-preflight", "--follow")
+    for words, said in (
+        (start(mosaic, space, *more), "The sweep gated is over, completed."),
+        (("sweep", "best", "gated", "--seeds", "1"), "default"),
+    ):
+        gate.unlink(missing_ok=True)
+        following = Following(mosaic, tmp_path / words[1], *words)
+        try:
+            wait_for("a run to train", lambda: any(run.state == "EXEC" for run in daemon.client.runs().runs))
+            daemon.kill()
+            following.wait_until_it_says("trainer daemon away, waiting")
+            daemon.start()
+            gate.touch()
+            assert following.ended() == 0 and said in following.out, following.err
+        finally:
+            following.process.kill()
 
 
 def test_programs_are_given_the_plan_of_a_dry_run(mosaic: CommandLine, space: Path) -> None:

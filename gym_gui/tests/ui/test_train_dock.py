@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from PyQt6.QtCore import Qt
+from PyQt6.QtCore import QPoint, Qt
 from PyQt6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -251,6 +251,21 @@ def test_the_form_can_be_launched_and_reset_by_command(
     assert notice.act is not None
     notice.act()
     assert form.run["total_timesteps"].entry == "4"
+
+
+def test_a_sweep_is_begun_by_command_and_what_it_needs_is_in_sight(
+    open_dock: OpenDock, daemon: DaemonProcess, qtbot: QtBot
+) -> None:
+    cockpit, dock = open_dock(daemon)
+    form = toy_form(dock)
+    dock.mode.choose("human")
+    (found,) = [one for one in cockpit.window.palette_popup.findings("sweep tune") if one.text.endswith("settings")]
+    assert found.text == "Run › Form › Search settings"
+    found.act()
+    assert dock.mode.choice == "agent" and form.sweep.is_on and form.sections["sweep"].is_open
+    qtbot.waitUntil(form.sweep.switch.hasFocus)
+    place = form.sweep.switch.mapTo(form.area.viewport(), QPoint(0, 0)).y()
+    assert 0 <= place < form.area.viewport().height(), "it was scrolled to"
 
 
 def test_duplicating_shows_the_run_in_its_workers_form(open_dock: OpenDock, daemon: DaemonProcess) -> None:

@@ -25,6 +25,7 @@ from gym_gui.ui.forms.extras_panel import ExtrasPanel
 from gym_gui.ui.forms.field_editor import FieldEditor
 from gym_gui.ui.forms.field_group import FieldGroup
 from gym_gui.ui.forms.launch_bar import LaunchBar
+from gym_gui.ui.forms.layouts import Section
 from gym_gui.ui.forms.run_launch import RunLaunch
 from gym_gui.ui.forms.settings_of import mapping
 from gym_gui.ui.forms.sweep_panel import SweepPanel
@@ -270,6 +271,22 @@ class TrainForm(QWidget):
         found = {name: sentence for name, sentence in self.field_problems().items() if name not in searched}
         found |= self.sweep.problems(request, self.steps_wanted() or 0)
         return found or config_problems(request.config())
+
+    def search_settings(self) -> None:
+        """Make a sweep of the run, and bring what that needs into sight."""
+        around: QWidget | None = self.sweep
+        while around is not None and not isinstance(around, Section):
+            around = around.parentWidget()
+        if around is None:  # this form has no place for it
+            return
+        around.set_open(True)
+        self.sweep.switch.setChecked(True)
+        QTimer.singleShot(0, self._show_sweep)  # once it has its place
+
+    def _show_sweep(self) -> None:
+        self.area.ensureWidgetVisible(self.sweep)
+        self.area.ensureWidgetVisible(self.sweep.switch)
+        self.sweep.switch.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def sweep_spec(self) -> SweepSpec | None:
         """The sweep that stands in the form; None for a plain run."""

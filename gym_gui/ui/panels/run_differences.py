@@ -236,11 +236,14 @@ class RunDifferences(QWidget):
         header.resizeSection(0, _NAME_WIDTH - (30 if narrow else 0))
         header.resizeSection(1, _DEFAULT_WIDTH - (14 if narrow else 0))
         taken = header.sectionSize(0) + header.sectionSize(1) + (_GAP_WIDTH if pair else 0) + _SCROLL_BAR
-        room = max(_LEAST_COLUMN, (viewport.width() - taken) // max(1, runs))
+        least = _LEAST_COLUMN - (18 if narrow and pair else 0)  # of two runs what lies between them is to be seen too
+        room = max(least, (viewport.width() - taken) // max(1, runs))
         for column in range(2, runs + 2):
             header.resizeSection(column, room)
         if pair:
             header.resizeSection(runs + 2, _GAP_WIDTH)
+            spare = viewport.width() - header.length()
+            header.resizeSection(0, header.sectionSize(0) + max(0, spare))
 
     def _tell(self, parts: dict[PartName, list[Row]]) -> None:
         assert self.diff is not None

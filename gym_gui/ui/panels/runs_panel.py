@@ -191,14 +191,14 @@ class RunsPanel(QWidget):
         choose = Command("choose-columns", tr("Choose the columns"), menu, "Ctrl+Shift+K", which, also)
         self._cockpit.commands.add(choose, self._show_columns)
         best, also = (
-            tr("Sort the list by the mean return; once more turns it round"),
+            tr("Sort the list by the mean return, the highest first"),
             "sort order highest mean reward top",
         )
         by_return = Command("best-return-first", tr("Best return first"), menu, "", best, also)
-        self._cockpit.commands.add(by_return, partial(self._sort_by, "return"))
+        self._cockpit.commands.add(by_return, partial(self._sort_by, "return", turns=False))
         line, also = tr("Sort the list by the queue; drag a run to another place in it"), "sort order next wait line"
         by_turn = Command("next-to-start-first", tr("Next to start first"), menu, "", line, also)
-        self._cockpit.commands.add(by_turn, partial(self._sort_by, "queue"))
+        self._cockpit.commands.add(by_turn, partial(self._sort_by, "queue", turns=False))
         self._cockpit.commands.finders += [self.found_columns, self.found_sortings]
         deleted, also = tr("Deleted runs, to restore or to delete for good"), "deleted restore undo recycle bin removed"
         trash = Command("trash", tr("Show the trash"), menu, "Ctrl+Shift+T", deleted, also)
@@ -367,11 +367,11 @@ class RunsPanel(QWidget):
                 help_text = self.tr("Sort the list of runs by this column; once more turns it round")
                 yield Found(text, self.tr("column"), help_text, partial(self._sort_by, name))
 
-    def _sort_by(self, name: str) -> None:
+    def _sort_by(self, name: str, *, turns: bool = True) -> None:
         """The keyboard goes to the list: what comes first is one key away."""
         self._come_forward()
         self._leave_trash()
-        self.list.columns.sort_by(name)
+        self.list.columns.sort_by(name, turns=turns)
         self.list.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _settings(self) -> list[str]:

@@ -38,6 +38,10 @@ def add_train_commands(cockpit: Cockpit, dock: TrainDock) -> None:
     add(copy, lambda: _copy_command(cockpit, dock))
     reset = Command("reset-form", tr("Reset the form"), "Run/Form", "", tr("Every field of the form to its default"))
     add(reset, lambda: _reset_form(cockpit, dock))
+    ranges = tr("Many runs instead of one: fields of the form get ranges, and the best settings are found")
+    also = "sweep tune hyperparameters optuna grid ranges population"
+    search = Command("search-settings", tr("Search settings"), "Run/Form", "", ranges, also)
+    add(search, lambda: _with_form(dock, TrainForm.search_settings))
     for name, title in (("human", tr("Human mode")), ("hybrid", tr("Hybrid mode")), ("agent", tr("Agent mode"))):
         tooltip = dock.mode.buttons[name].toolTip()
         add(Command(f"mode-{name}", title, "View/Mode", "", tooltip), partial(dock.mode.choose, name))

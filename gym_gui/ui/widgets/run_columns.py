@@ -129,13 +129,14 @@ class RunColumns(QObject):
     def reset(self) -> None:
         self.apply({})
 
-    def sort_by(self, name: str) -> None:
-        """As a click on its heading does, for who has no mouse: the second time the other way round."""
+    def sort_by(self, name: str, *, turns: bool = True) -> None:
+        """As a click on its heading does, for who has no mouse: the second time the other way round. Not with ``turns``
+        off: what comes first is said then."""
         number = self._table.number_of(name)
         down, up = Qt.SortOrder.DescendingOrder, Qt.SortOrder.AscendingOrder
         first, second = (down, up) if self._table.columns[number].largest_first else (up, down)
         is_again = self._table.view.sort == name and self._table.view.descending == (first == down)
-        self.header.setSortIndicator(number, second if is_again else first)
+        self.header.setSortIndicator(number, second if is_again and turns else first)
 
     # ---- remembering ---------------------------------------------------------------------------------------------
 

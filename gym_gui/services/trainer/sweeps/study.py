@@ -77,21 +77,22 @@ class SweepStudy:
         return _plain(trial.params)
 
     def tell(self, trial: Trial) -> None:
-        """How a trial ended; may be said twice. One that was pruned and then promoted is told once more when it ends:
-        a trial that is over cannot be changed in Optuna, so it has a second entry under the same number."""
+        """How a trial ended; may be said twice. One that was pruned and then promoted is told once more when it ends,
+        also when it is pruned again at a later rung: a trial that is over cannot be changed in Optuna, so it has
+        another entry under the same number."""
         from optuna.trial import TrialState as State
 
         entry = self._entry(trial.number)
         state = {TrialState.COMPLETE: State.COMPLETE, TrialState.PRUNED: State.PRUNED}.get(trial.state, State.FAIL)
-        if entry is not None and entry.state is state:
+        if entry is not None and entry.state is state and _rungs_of(trial).keys() <= entry.intermediate_values.keys():
             return
         if entry is None or entry.state.is_finished():
             self._add(trial.number, trial.first_params, state, trial)
             return
         if trial.turns:
             self._study._storage.set_trial_user_attr(entry._trial_id, _TURNS, turns_told(trial))
-        for step, value in trial.rungs:
-            if value is not None and step not in entry.intermediate_values:
+        for step, value in _rungs_of(trial).items():
+            if step not in entry.intermediate_values:
                 self._study._storage.set_trial_intermediate_value(entry._trial_id, step, value)
         self._study.tell(entry.number, trial.value if state is State.COMPLETE else None, state, skip_if_finished=True)
 
@@ -140,10 +141,10 @@ class SweepStudy:
         from optuna.trial import TrialState as State
         from optuna.trial import create_trial
 
-        rungs = {step: value for step, value in told.rungs if value is not None} if told is not None else {}
+        rungs = _rungs_of(told) if told is not None else {}
         entry = create_trial(
             state=state or State.RUNNING,
-            value=told.value if told is not None and state is State.COMPLETE else None,
+            value=_value(told, rungs) if told is not None and state in (State.COMPLETE, State.PRUNED) else None,
             params=dict(params),
             distributions=self._distributions,
             user_attrs={_ROW: number, **({_TURNS: turns_told(told)} if told is not None and told.turns else {})},
@@ -198,6 +199,16 @@ def _distribution(one: Dimension) -> BaseDistribution:
     if one.kind == "int":
         return IntDistribution(int(one.low), int(one.high), log=one.log, step=int(one.step or 1))
     return FloatDistribution(one.low, one.high, log=one.log, step=one.step)
+
+
+def _rungs_of(trial: Trial) -> dict[int, float]:
+    """What a trial was worth at the rungs where it had a number."""
+    return {step: value for step, value in trial.rungs if value is not None}
+
+
+def _value(told: Trial, rungs: dict[int, float]) -> float | None:
+    """Of a pruned trial that at its last rung, as Optuna itself has it."""
+    return rungs[max(rungs)] if told.state is TrialState.PRUNED and rungs else told.value
 
 
 def _plain(params: dict[str, Any]) -> dict[str, Value]:

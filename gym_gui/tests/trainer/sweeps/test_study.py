@@ -131,6 +131,18 @@ def test_ends_are_told_once_and_a_promoted_trial_once_more(tmp_path: Path) -> No
     assert seen == [{10: 5.0}, {10: 5.0}], "the later entry has everything"
 
 
+def test_a_trial_that_is_pruned_again_at_a_later_rung_is_told_with_it(tmp_path: Path) -> None:
+    sweep, file = sweep_of(), tmp_path / "study"
+    study = SweepStudy(file, sweep)
+    sweep = asked(study, sweep)
+    once = replace(sweep.trials[0], state=TrialState.PRUNED, rungs=((10, 5.0),))
+    again = replace(once, rungs=((10, 5.0), (20, 8.0), (40, None)), promotions=1)
+    for told in (once, again, again):
+        study.tell(told)
+    study.reconcile(replace(sweep, trials=(replace(again, told=True),)))
+    assert [(one.state, one.values) for one in entries(file)] == [("pruned", (5.0,)), ("pruned", (8.0,))]
+
+
 def test_a_member_of_a_population_keeps_the_settings_it_began_with_and_names_the_later_ones(tmp_path: Path) -> None:
     sweep, file = sweep_of(), tmp_path / "study"
     study = SweepStudy(file, sweep)
