@@ -24,6 +24,7 @@ _FAINTEST = 25
 _BAND = 45
 _EDGE = 0.02
 _FEWEST_BINS = 200
+_DOT = 6
 _ASIDE = 0.1
 """Of a value that nothing differs from, how much of it is seen above and below."""
 
@@ -36,22 +37,31 @@ class _CurveItems:
         self.band = pg.PlotCurveItem(fillLevel="enclosed", pen=None)
         self.faint = pg.PlotCurveItem()
         self.line = pg.PlotCurveItem()
-        for depth, item in enumerate((self.band, self.faint, self.line)):
+        self.dot = pg.ScatterPlotItem(size=_DOT, pen=None)
+        """Of a curve with a single point, which is no line."""
+        for depth, item in enumerate(self._all):
             item.setZValue(depth)
             plot.addItem(item)
 
+    @property
+    def _all(self) -> tuple[Any, ...]:
+        return self.band, self.faint, self.line, self.dot
+
     def remove(self) -> None:
-        for item in (self.band, self.faint, self.line):
+        for item in self._all:
             self._plot.removeItem(item)
 
     def paint_in(self, colour: QColor, others: int) -> None:
         """In its colour; raw values stand back the further, the more curves there are."""
         self.line.setPen(pg.mkPen(colour, width=1))
         self.faint.setPen(pg.mkPen(_lighter(colour, max(_FAINTEST, _FAINT - 15 * others)), width=1))
+        self.dot.setBrush(pg.mkBrush(colour))
         self.band.setBrush(pg.mkBrush(_lighter(colour, _BAND)))
 
     def show(self, drawing: Drawing | None) -> None:
-        _set(self.line, *((drawing.x, drawing.y) if drawing else _NOTHING))
+        points = (drawing.x, drawing.y) if drawing else _NOTHING
+        _set(self.line, *points)
+        self.dot.setData(*(points if len(points[0]) == 1 else _NOTHING))
         _set(self.faint, *(drawing.faint if drawing and drawing.faint else _NOTHING))
         band = drawing.band if drawing else None
         if band is None:
