@@ -8,6 +8,7 @@ from corl_worker.config import WorkerConfig
 from mosaic_worker.errors import UsageError
 from mosaic_worker.offline import OfflineDataset, open_dataset
 from mosaic_worker.offline.rows_file import fits_into_memory
+from mosaic_worker.offline.transitions import fraction_of
 from mosaic_worker.script_worker.config import ConfigError
 from mosaic_worker.script_worker.environments import Spaces, check_action_space, gymnasium_spaces
 from mosaic_worker.script_worker.plan import ScriptPlan
@@ -29,6 +30,7 @@ def look_at(name: str, env_id: str, plan: ScriptPlan) -> dict[str, Any]:
             found = Spaces(dataset.observation_space, dataset.action_space).described()
             about = {**dataset.describe(), "rows": dataset.rows, "episodes": dataset.episodes}
             own, needs = dataset.env_id, needs_of(dataset, plan)
+            fraction_of(dataset.episodes, float(plan.values.get("best_fraction", 1)))
     except UsageError as error:
         raise ConfigError(str(error)) from None
     check_action_space(plan.name, plan.action_spaces, f"the dataset {name!r}", found, WorkerConfig.manifest())

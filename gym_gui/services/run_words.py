@@ -94,9 +94,11 @@ def percent(run: pb.Run) -> int:
 
 
 def quantity(value: float) -> str:
-    """A measured number with the digits that matter: ``212.4``, ``0.00031``, ``1,204,551``."""
+    """A measured number with the digits that matter: ``212.4``, ``0.00031``, ``1,204,551``, ``3e+38``."""
     if value != value or value in (float("inf"), float("-inf")):
         return str(value)
+    if abs(value) >= 1e15:
+        return f"{value:.3g}"  # more digits than a number of this kind has, and no table has room for
     if abs(value) >= 10_000 or value == int(value):
         return f"{value or 0.0:,.0f}"  # no minus sign before a zero
     if abs(value) >= 1:

@@ -5,7 +5,7 @@ Needs neither NumPy nor h5py: what is inside the data is read by :mod:`mosaic_pr
 
 from __future__ import annotations
 
-from mosaic_protocol.datasets.errors import DatasetsError, UnknownDatasetError
+from mosaic_protocol.datasets.errors import DatasetsError, RetryableError, UnknownDatasetError
 from mosaic_protocol.datasets.integrity import Integrity, file_sha256, known_integrity, verify
 from mosaic_protocol.datasets.manifest import DATA, MANIFEST, DatasetManifest, References, read_manifest
 from mosaic_protocol.datasets.registry import DatasetEntry, DatasetRegistry
@@ -19,6 +19,7 @@ __all__ = [
     "DatasetsError",
     "Integrity",
     "References",
+    "RetryableError",
     "UnknownDatasetError",
     "file_sha256",
     "known_integrity",

@@ -85,7 +85,11 @@ class Transitions:
 
 def best_episodes(returns: NDArray[np.float64], fraction: float) -> NDArray[np.int64]:
     """The numbers of those with the highest returns, ascending. Raises UsageError where that is less than one."""
-    count = len(returns)
+    return np.sort(np.argsort(-returns, kind="stable")[: fraction_of(len(returns), fraction)])
+
+
+def fraction_of(count: int, fraction: float) -> int:
+    """How many episodes a fraction of them is. Raises UsageError where that is less than one."""
     wanted = int(fraction * count + 1e-9)
     if not 0 < fraction <= 1:
         raise UsageError(f"a fraction of the episodes is above 0 and at most 1, got {fraction:g}")
@@ -93,7 +97,7 @@ def best_episodes(returns: NDArray[np.float64], fraction: float) -> NDArray[np.i
         raise UsageError(
             f"{100 * fraction:g} % of {count} episodes is less than one: take a larger fraction or more episodes"
         )
-    return np.sort(np.argsort(-returns, kind="stable")[:wanted])
+    return wanted
 
 
 class Batch(NamedTuple):

@@ -206,9 +206,11 @@ def _lines(panel: LinePanel, x: float, y: float, width: float, height: float) ->
     for number, one in enumerate(panel.series):
         shapes += _bands(frame, one, number)
     for number, one in enumerate(panel.series):
-        shapes.append(
-            Line(_placed(frame, *_steps(one, one.y)), colour_of(number), 2.2, dash=dash_of(number), series=number)
-        )
+        points = _placed(frame, *_steps(one, one.y))
+        shapes.append(Line(points, colour_of(number), 2.2, dash=dash_of(number), series=number))
+        if len(points) == 1 and np.isfinite(points).all():  # of which a line shows nothing
+            at, level = points[0].tolist()
+            shapes.append(Dot(at, level, 3.0, colour_of(number), series=number))
     return shapes, frame
 
 

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +23,16 @@ from gym_gui.services.datasets.importing import (
     d4rl_references,
     environment_for,
 )
+from gym_gui.services.datasets.value_checks import Allowed, require_sound
 from mosaic_protocol.dataset_files import spaces
 from mosaic_protocol.dataset_files.data_file import ACTIONS, NEXT, OBSERVATIONS, REWARDS, TERMINALS, TIMEOUTS
 from mosaic_protocol.dataset_files.safe_hdf5 import column, values
-from mosaic_protocol.datasets import DatasetsError
+from mosaic_protocol.datasets import DatasetsError, RetryableError
 from mosaic_protocol.datasets.manifest import FLAT
 from mosaic_protocol.paths import MosaicPaths
 
 _NEEDED = (OBSERVATIONS, ACTIONS, REWARDS, TERMINALS)
 _BLOCK_BYTES = 32 * 2**20
-_SLACK = 1e-3
 
 
 def convert(
@@ -90,7 +91,7 @@ def _ends(
         if limit and not timeouts.any():
             timeouts, how = _after(terminals, limit), f"episodes end after {limit:,} steps"
         if not (terminals.any() or timeouts.any()) and not (limit and len(terminals) <= limit):
-            raise DatasetsError(
+            raise RetryableError(
                 f"{file.name} has no episode boundaries: no terminal and no timeout is true; say after how many steps "
                 "episodes end with --max-episode-steps"
             )
@@ -146,7 +147,7 @@ def _spaces(columns: dict[str, h5py.Dataset], found: Promised) -> dict[str, str]
         form, shape = json.loads(text), columns[name].shape[1:]
         wanted = () if form["type"] == "Discrete" else tuple(form.get("shape", (spaces.width(form),)))
         if math.prod(shape) != math.prod(wanted):
-            raise DatasetsError(f"{what}s have the shape {shape}, where those of {found.env_id} have {wanted}")
+            raise RetryableError(f"{what}s have the shape {shape}, where those of {found.env_id} have {wanted}")
         told[f"{what}_space"] = text
     return told
 
@@ -169,16 +170,20 @@ def _copied(
     progress: Callable[[int, int], None],
 ) -> dict[str, SeenValues]:
     seen = {"observation": SeenValues(), "action": SeenValues()}
-    bounds = _box_bounds(form.get("action_space"))
+    allowed = _allowed(form)
     rows = len(ends[0])
     with closing(FlatWriter(destination)) as out:
         for first, behind in _blocks(columns, rows):
             block = {name: values(columns[name], first, behind) for name in (OBSERVATIONS, ACTIONS, REWARDS)}
             if NEXT in columns:
                 block[NEXT] = values(columns[NEXT], first, behind)
-            _require_finite(block, first, file)
+            place = partial(_row, first)
+            for name, found in block.items():
+                require_sound(found, name, file, place)
             block[REWARDS] = block[REWARDS].reshape(-1)
-            block[ACTIONS] = _within(_one_axis(block[ACTIONS]), bounds, order, first, file)
+            block[ACTIONS] = _one_axis(block[ACTIONS])
+            for name in allowed.keys() & block.keys():
+                block[name] = allowed[name].taken(block[name], name, file, place, clip=order.clip_actions)
             seen["observation"].add({(): block[OBSERVATIONS]})
             seen["action"].add({(): block[ACTIONS]})
             out.append({**block, TERMINALS: ends[0][first:behind], TIMEOUTS: ends[1][first:behind]})
@@ -186,44 +191,18 @@ def _copied(
     return seen
 
 
+def _allowed(form: dict[str, str]) -> dict[str, Allowed]:
+    """What columns may hold. Observations that are no choices may leave their bounds: environments do not keep to
+    them."""
+    actions, observations = (Allowed.by(form.get(f"{what}_space")) for what in ("action", "observation"))
+    found = {ACTIONS: actions} if actions else {}
+    return found | ({OBSERVATIONS: observations, NEXT: observations} if observations and observations.counted else {})
+
+
+def _row(first: int, number: int) -> str:
+    return f"row {first + number:,}"
+
+
 def _one_axis(actions: NDArray[Any]) -> NDArray[Any]:
     """Counted actions have one axis."""
     return actions.reshape(-1) if actions.dtype.kind in "iu" and actions.size == len(actions) else actions
-
-
-def _require_finite(block: dict[str, NDArray[Any]], first: int, file: Path) -> None:
-    for name, found in block.items():
-        if found.dtype.kind == "f" and not np.isfinite(found).all():
-            bad = ~np.isfinite(found).reshape(len(found), -1).all(axis=1)
-            raise DatasetsError(
-                f"{file.name} has {name} that are not finite (NaN or infinite), first in row {first + bad.argmax():,}"
-            )
-
-
-def _box_bounds(space: str | None) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    form = json.loads(space) if space else {}
-    return spaces.bounds(form) if form.get("type") == "Box" else None
-
-
-def _within(
-    actions: NDArray[Any],
-    bounds: tuple[NDArray[Any], NDArray[Any]] | None,
-    order: ImportOrder,
-    first: int,
-    file: Path,
-) -> NDArray[Any]:
-    if bounds is None:
-        return actions
-    flat = actions.reshape(len(actions), -1)
-    low, high = bounds
-    beyond = (flat < low - _SLACK * (1 + np.abs(low))) | (flat > high + _SLACK * (1 + np.abs(high)))
-    if not beyond.any():
-        return actions
-    if order.clip_actions:
-        clipped: NDArray[Any] = np.clip(flat, low, high).astype(actions.dtype).reshape(actions.shape)
-        return clipped
-    row, place = np.argwhere(beyond)[0]
-    raise DatasetsError(
-        f"{file.name} has actions out of bounds: {flat[row, place]:g} in row {first + row:,}, where the environment "
-        f"takes {low[place]:g} to {high[place]:g}; --clip-actions clips them"
-    )

@@ -1,7 +1,7 @@
 """Files from the net: resumed where they broke off, bounded, and never taken for whole because a server said so.
 
 What has arrived of a file lies in a hidden folder beside the datasets, named after its address, so that a command that
-was killed goes on where it was. It goes away when the file is whole, or is not what was asked for.
+was killed goes on where it was. It goes away when the file was taken, or is not what was asked for.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import IO, Any
 
 from gym_gui.services.datasets.d4rl_names import known_names, url_of
 from gym_gui.services.run_words import size
-from mosaic_protocol.datasets import DatasetsError, file_sha256
+from mosaic_protocol.datasets import DatasetsError, RetryableError, file_sha256
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.suggest import nearest
 from mosaic_protocol.whole_files import sync, write_whole
@@ -83,8 +83,9 @@ class Download:
 
 @contextmanager
 def fetched(order: Download, paths: MosaicPaths, progress: Progress = lambda got, of: None) -> Iterator[Path]:
-    """The whole file, which is removed at the end of the block; after an error in the block too. Raises DatasetsError;
-    what had arrived then stays, and the next call goes on from there."""
+    """The whole file, which is removed at the end of the block. Raises DatasetsError, and passes those of the block on:
+    one that says the file is no good removes it. What had arrived stays after all others, and when the block is
+    interrupted: the next call goes on from there."""
     folder = paths.datasets / ".downloads"
     place = folder / hashlib.sha256(order.url.encode()).hexdigest()[:32]
     try:
@@ -95,8 +96,12 @@ def fetched(order: Download, paths: MosaicPaths, progress: Progress = lambda got
             file = place.with_suffix(".part")
             try:
                 yield file
-            finally:
+            except RetryableError as error:
+                raise RetryableError(f"{error}; what was downloaded stays for the next try") from error
+            except DatasetsError:
                 _forget(place)
+                raise
+            _forget(place)
     except OSError as error:
         raise DatasetsError(f"{order.spoken} cannot be kept in {folder}: {error.strerror or error}") from error
 
@@ -164,6 +169,9 @@ def _attempt(order: Download, part: Path, notes: Path, progress: Progress) -> No
             _received(order, answer, part, notes, have, progress)
     except urllib.error.HTTPError as error:
         error.close()
+        if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            notes.unlink(missing_ok=True)  # what is here is not the beginning of what is there: from the beginning
+            raise _BrokenOffError("the server has no more than what is here") from error
         if error.code in _RETRY_STATUS:
             raise _BrokenOffError(f"the server answers {error.code}") from error
         raise DatasetsError(

@@ -18,7 +18,7 @@ from gym_gui.services.datasets.d4rl_names import promise_of
 from gym_gui.services.datasets.environments import promised_by
 from gym_gui.services.datasets.making import drafted, finish, made
 from gym_gui.services.run_words import size
-from mosaic_protocol.datasets import DATA, DatasetEntry, DatasetsError, References, file_sha256
+from mosaic_protocol.datasets import DATA, DatasetEntry, DatasetsError, References, RetryableError, file_sha256
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.regular_files import read_regular
 
@@ -162,7 +162,7 @@ def _require_room(data: h5py.File, file: Path, draft: Path) -> None:
     free = shutil.disk_usage(draft).free
     if total + _SPACE_LEFT > free:
         usable = f"{size(max(0, free - _SPACE_LEFT))} of the disk of {draft.parent} can be used"
-        raise DatasetsError(f"{file.name} unpacks to {size(total)}, and {usable}: {size(_SPACE_LEFT)} stay free")
+        raise RetryableError(f"{file.name} unpacks to {size(total)}, and {usable}: {size(_SPACE_LEFT)} stay free")
 
 
 def _sha256(file: Path) -> str:

@@ -9,7 +9,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from mosaic_protocol.datasets import DATA, DatasetEntry, DatasetManifest, DatasetRegistry, DatasetsError, file_sha256
+from mosaic_protocol.datasets import (
+    DATA,
+    DatasetEntry,
+    DatasetManifest,
+    DatasetRegistry,
+    DatasetsError,
+    RetryableError,
+    file_sha256,
+)
 from mosaic_protocol.datasets.integrity import note_checked
 from mosaic_protocol.datasets.manifest import MANIFEST_VERSION, finite, write_manifest
 from mosaic_protocol.datasets.registry import staged
@@ -35,7 +43,7 @@ def drafted(name: str, paths: MosaicPaths) -> Iterator[Path]:
             yield draft
     except OSError as error:
         DatasetRegistry(paths).new_folder(name)  # another process may have made one of this name meanwhile
-        raise DatasetsError(f"{folder} cannot be written: {error.strerror or error}") from error
+        raise RetryableError(f"{folder} cannot be written: {error.strerror or error}") from error
 
 
 def finish(

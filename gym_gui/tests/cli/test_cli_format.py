@@ -42,6 +42,7 @@ def test_a_moment_long_past_is_a_date_and_one_that_never_was_is_missing() -> Non
         (-18.512, "-18.51"),
         (0.00031, "0.00031"),
         (2.5e-7, "2.5e-07"),
+        (-1.4e38, "-1.4e+38"),
         (float("nan"), "nan"),
         (float("-inf"), "-inf"),
     ],

@@ -72,6 +72,13 @@ def test_a_point_that_is_no_number_lifts_the_pen() -> None:
     assert png.document(drawn(panel, 400, 300))
 
 
+def test_a_line_of_one_point_is_a_dot() -> None:
+    """Of a run that was judged once; a line from there to nowhere is nothing in every picture."""
+    for values, dots in (([3.0], 1), ([3.0, 4.0], 0), ([float("nan")], 0)):
+        page = svg.document(drawn(LinePanel("few", [line(values=values)], "x"), 400, 300))
+        assert page.count("<circle") == dots
+
+
 def test_nothing_to_draw_is_said() -> None:
     empty = Series("A", np.array([]), np.array([]))
     assert "no curve: it failed" in svg.document(

@@ -16,6 +16,7 @@ import pytest
 from gym_gui.services.datasets import DatasetsError, downloading
 from gym_gui.services.datasets.d4rl_names import known_names
 from gym_gui.services.datasets.downloading import Download, fetched
+from mosaic_protocol.datasets import RetryableError
 from mosaic_protocol.paths import MosaicPaths
 
 CONTENT = bytes(range(256)) * 4096
@@ -46,6 +47,9 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
             first = 0
             if asked and self.headers.get("If-Range") == told.tag and told.status == 200:
                 first = int(asked.removeprefix("bytes=").rstrip("-"))
+            if first and first >= len(told.content):
+                self.send_error(416)
+                return
             body = told.content[first:]
             self.send_response(206 if first else told.status)
             if first:
@@ -126,6 +130,31 @@ def test_a_file_that_changed_meanwhile_is_fetched_from_the_beginning(site: Site,
 def test_without_a_tag_a_broken_download_begins_again(site: Site, paths: MosaicPaths) -> None:
     site.tag, site.breaks = None, [1000]
     assert got(Download(site.url), paths) == CONTENT and site.asked == [None, None]
+
+
+def test_what_another_option_would_take_stays_and_what_is_no_good_goes(site: Site, paths: MosaicPaths) -> None:
+    said = "clip them; what was downloaded stays for the next try"
+    with pytest.raises(DatasetsError, match=said), fetched(Download(site.url), paths):
+        raise RetryableError("clip them")
+    assert got(Download(site.url), paths) == CONTENT and site.asked == [None], "it was downloaded twice"
+    with pytest.raises(DatasetsError, match="it is noise"), fetched(Download(site.url), paths):
+        raise DatasetsError("it is noise")
+    assert left(paths) == []
+
+
+def test_an_interrupted_import_downloads_nothing_again(site: Site, paths: MosaicPaths) -> None:
+    with pytest.raises(KeyboardInterrupt), fetched(Download(site.url), paths):
+        raise KeyboardInterrupt
+    assert got(Download(site.url), paths) == CONTENT and site.asked == [None]
+
+
+def test_a_whole_file_of_unknown_length_is_not_asked_to_go_on(site: Site, paths: MosaicPaths) -> None:
+    site.breaks = [1000, 0, 0]
+    refusal(Download(site.url), paths)
+    (part,) = (paths.datasets / ".downloads").glob("*.part")
+    part.write_bytes(CONTENT)  # all of it, while the notes know of no end
+    part.with_suffix(".json").write_text('{"tag": "\\"one\\"", "total": null}')
+    assert got(Download(site.url), paths) == CONTENT
 
 
 def test_an_empty_success_is_none(site: Site, paths: MosaicPaths) -> None:

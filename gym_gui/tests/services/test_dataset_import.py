@@ -181,6 +181,11 @@ BAD: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (changed(terminals=lambda v: v & False, timeouts=lambda v: v & False), {}, "has no episode boundaries"),
     (changed(rewards=lambda v: np.stack([v, v], 1)), {}, "numbers for each step in rewards, where one is needed"),
     (changed(rewards=lambda v: v[:0]), {}, "has no rewards: it is empty"),
+    (
+        changed(rewards=lambda v: spoilt(v.astype("f8"), 7, -1e39)),
+        {},
+        "has rewards that are beyond what 32 bits hold, first in row 7",
+    ),
 ]
 
 
@@ -206,6 +211,62 @@ def test_actions_out_of_bounds_are_clipped_when_asked_for(tmp_path: Path, paths:
     with h5py.File(entry.data) as data:
         assert data["actions"][5, 1] == 1.0
     assert entry.manifest.action_space_from == "environment" and entry.manifest.max_episode_steps == 50
+
+
+FIELDS = {
+    "observation_space": json.dumps({"type": "Discrete", "dtype": "int64", "start": 0, "n": 16}),
+    "action_space": json.dumps({"type": "Discrete", "dtype": "int64", "start": 1, "n": 4}),
+}
+
+
+def choices(**changes: Callable[[Any], Any]) -> dict[str, Any]:
+    rows = {"observations": np.arange(20) % 16, "actions": np.arange(20) % 4 + 1, "rewards": np.ones(20, np.float32)}
+    ends = {"terminals": np.arange(20) % 10 == 9, "timeouts": np.zeros(20, np.bool_)}
+    return {name: changes.get(name, lambda v: v)(values) for name, values in (rows | ends).items()}
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (
+            choices(actions=lambda v: spoilt(v, 7, 5)),
+            "actions out of bounds: 5 in row 7, where the environment has the",
+        ),
+        (choices(actions=lambda v: spoilt(v, 7, 0)), "actions out of bounds: 0 in row 7"),
+        (choices(actions=lambda v: v + 0.3), "actions that are no whole numbers: 1.3 in row 0"),
+        (choices(observations=lambda v: spoilt(v, 3, 16)), "observations out of bounds: 16 in row 3"),
+    ],
+    ids=["above", "below", "fractions", "observations"],
+)
+def test_choices_that_the_environment_does_not_have_are_refused(
+    found: dict[str, Any], sentence: str, tmp_path: Path, paths: MosaicPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "promised_by", lambda env_id, paths: (FIELDS, ""))
+    assert sentence in refusal(written(tmp_path, found), paths, env_id="Field-v0", clip_actions=True)
+
+
+def test_choices_that_are_written_as_floats_are_read(
+    tmp_path: Path, paths: MosaicPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "promised_by", lambda env_id, paths: (FIELDS, ""))
+    found = choices(actions=lambda v: v.astype("f4")[:, None], observations=lambda v: v.astype("f8"))
+    with h5py.File(imported(written(tmp_path, found), paths, env_id="Field-v0").data) as data:
+        assert data["actions"].dtype == np.int64 and np.array_equal(data["actions"], choices()["actions"])
+        assert np.array_equal(data["observations"], choices()["observations"])
+
+
+def test_actions_of_minari_stay_within_their_bounds_too(
+    tmp_path: Path, paths: MosaicPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "promised_by", lambda env_id, paths: (PENDULUM, "") if env_id else ({}, "none"))
+    one = made_sets.episode(5, terminated=True)
+    one["actions"] = spoilt(np.zeros((5, 2), np.float32), (3, 1), 3.5)
+    made_sets.write_episodes(tmp_path / "main_data.hdf5", [one])
+    told = refusal(tmp_path / "main_data.hdf5", paths, env_id="Toy-v0")
+    assert "actions out of bounds: 3.5 in step 3 of episode_0" in told and "--clip-actions" in told
+    entry = imported(tmp_path / "main_data.hdf5", paths, env_id="Toy-v0", clip_actions=True)
+    with h5py.File(entry.data) as data:
+        assert data["episode_0/actions"][3].tolist() == [0.0, 1.0]
 
 
 def test_a_file_that_is_no_hdf5_is_refused(tmp_path: Path, paths: MosaicPaths) -> None:

@@ -17,6 +17,7 @@ from gym_gui.services.checkpoints import evaluations
 from gym_gui.services.checkpoints.entry import UNCHECKED, CheckpointEntry
 from gym_gui.tests.ui.conftest import MakeCockpit
 from gym_gui.ui.panels.checkpoint_browser import CheckpointBrowser
+from gym_gui.ui.panels.checkpoint_details import facts_of
 from gym_gui.ui.widgets.checkpoint_card import score_words, size_text
 from gym_gui.ui.widgets.sparkline import Histogram, bins
 
@@ -236,6 +237,8 @@ def test_an_evaluated_checkpoint_counts_as_checked(trained: Path, browser: Check
     browser.choose(entry)
     assert "not checked yet" in browser.details._facts.text()
     assert browser.details._facts.text().startswith(entry.run_name), "its card may be scrolled out of sight"
+    assert "dataset" not in browser.details._facts.text()
+    assert "learned from the dataset mine" in facts_of(replace(entry, offline_dataset={"name": "mine"}))
     numbers = {"episodes": 2, "mean": 9, "std": 0, "median": 9, "iqm": 9, "returns": [9, 9]}
     evaluations.keep(entry, {"results": {"deterministic": numbers}, "sha256": entry.sha256})
     browser.details.entry = None

@@ -173,6 +173,35 @@ def test_a_file_that_is_none_is_refused_beside_its_fields(manager: Manager, qtbo
     assert manager.stage.over is making and manager.shelf.get("bad") is None
 
 
+def test_the_keyboard_alone_makes_a_dataset(manager: Manager, qtbot: QtBot, tmp_path: Path) -> None:
+    making = manager.making
+    making.file.put(str(d4rl_file(tmp_path / "walk.hdf5")))
+    manager.press("datasets-import")
+    name = making.groups["import"]["name"].editor
+    assert making.focusWidget() is name, "the file is there already"
+    qtbot.keyClick(name, Qt.Key.Key_Return)
+    assert making.said.text() == "Name is empty." and manager.shelf.job is None
+    qtbot.keyClicks(name, "walk")
+    qtbot.keyClick(name, Qt.Key.Key_Return)
+    assert manager.shelf.job is not None and manager.shelf.job.words[-1] == "walk"
+    assert making.focusWidget() is making.close_button, "the button that is grey now keeps no focus"
+    qtbot.waitUntil(lambda: manager.page.shown == "walk" and manager.shelf.job is None, timeout=HANG)
+
+
+def test_the_run_that_is_looked_at_is_filled_in_unless_another_was_typed(manager: Manager) -> None:
+    """By its name, where no other run has it."""
+    cockpit, field = manager.app.window.cockpit, manager.making.groups["from-run"]["run"]
+    cockpit.runs.take([pb.Run(run_id=f"R{number}", name=name) for number, name in enumerate(("one", "two", "two"))])
+    for run_id, said in (("R0", "one"), ("R1", "R1")):
+        cockpit.selection.select([run_id])
+        manager.press("datasets-from-run")
+        assert field.entry == said
+    field.put("last")
+    cockpit.selection.select(["R0"])
+    manager.press("datasets-from-run")
+    assert field.entry == "last"
+
+
 def test_cancelled_work_leaves_nothing(manager: Manager, qtbot: QtBot, tmp_path: Path) -> None:
     making = manager.making
     manager.press("datasets-import")
@@ -251,8 +280,13 @@ def test_a_dataset_is_exported_and_deleted_after_a_question(manager: Manager, qt
     qtbot.waitUntil(manager.panel.ask_bar.isVisible, timeout=HANG)
     manager.panel.ask_bar.confirm.click()
     qtbot.waitUntil(lambda: manager.shelf.entries == {}, timeout=HANG)
-    assert manager.panel.empty.isVisible() and "No dataset yet" in manager.panel.empty.title.text()
+    empty = manager.panel.empty
+    assert empty.isVisible() and "No dataset yet" in empty.title.text() and empty.button.text() == "Import a file…"
     assert manager.stage.over is None
+    manager.app.window.cockpit.runs.take([pb.Run(run_id="R1", name="played")])
+    assert empty.button.text() == "From a run…", "it is nearer than a file of others"
+    empty.button.click()
+    assert manager.making.kind.choice == "from-run"
 
 
 def test_the_gui_reads_no_hdf5_itself() -> None:

@@ -368,6 +368,14 @@ def drawn_points(plot: CurvePlot, key: str = "curve") -> tuple[Floats, Floats]:
     return line.xData, line.yData
 
 
+def test_a_single_point_is_drawn_as_a_dot(plot: CurvePlot) -> None:
+    """Of a run that was judged once: a line of one point is nothing on the screen."""
+    for values, seen in (([365.6], 1), ([365.6, 400.0], 0)):
+        plot.set_curves([curve(filled(np.array(values)), key=str(len(values)))])
+        plot.refresh()
+        assert len(plot._items[str(len(values))].dot.data) == seen
+
+
 def test_a_plot_is_redrawn_only_when_something_is_new(plot: CurvePlot) -> None:
     metrics = filled(np.arange(100.0))
     plot.set_curves([curve(metrics)])

@@ -20,6 +20,7 @@ from gym_gui.ui.forms.path_field import PathField
 from gym_gui.ui.styling import tell
 from gym_gui.ui.widgets.giving_stack import GivingStack
 from gym_gui.ui.widgets.segments import Segments
+from mosaic_protocol.proto import trainer_pb2 as pb
 
 _WIDEST = 640
 _FILTERS = "HDF5 (*.hdf5 *.h5);;All files (*)"
@@ -36,6 +37,8 @@ class MakePage(QWidget):
     def __init__(self, cockpit: Cockpit, shelf: DatasetShelf) -> None:
         super().__init__()
         self._cockpit, self._shelf = cockpit, shelf
+        self._filled_in = ""
+        """The run that was named without anybody typing it."""
         tr = self.tr
         title = QLabel(tr("New dataset"))
         title.setProperty("role", "huge")
@@ -213,8 +216,8 @@ class MakePage(QWidget):
         self._choose()
         run_id = self._cockpit.selection.current
         run = self._cockpit.runs.get(run_id) if run_id else None
-        if run is not None and kind == "from-run" and not str(self.groups[kind]["run"].entry):
-            self.groups[kind]["run"].put(run.run_id)
+        if run is not None and kind == "from-run":
+            self._fill_in(run)
         if kind == "merge":
             self.ticks.tick([dataset] if dataset else [])
         elif kind == "split" and dataset:
@@ -222,6 +225,14 @@ class MakePage(QWidget):
         self.groups["from-run"]["run"].suggest([one.name for one in self._cockpit.runs][:500])
         self.groups["split"]["dataset"].suggest(list(self._shelf.entries or ()))
         self._shelf.ask_checkpoints(self.groups["collect"]["checkpoints"].suggest, self)
+
+    def _fill_in(self, run: pb.Run) -> None:
+        """Name the run that is looked at, unless somebody typed another one."""
+        field = self.groups["from-run"]["run"]
+        if str(field.entry) in ("", self._filled_in):
+            unique = self._cockpit.runs.label(run) == run.name
+            self._filled_in = run.name if unique else run.run_id
+            field.put(self._filled_in)
 
     def _choose(self) -> None:
         self.pages.setCurrentWidget(self._sheets[self.kind.choice])
@@ -275,10 +286,20 @@ class MakePage(QWidget):
         named = self._editors.get("name") or self._editors["dataset"]
         tell(self.said, why if self._shelf.job is None and named.entry else "", "warning")
 
+    def _finish(self) -> None:
+        """Return in a field: make it, or say what is missing and go there."""
+        if why := self.why_not():
+            tell(self.said, why, "warning")
+            if self._shelf.job is None:
+                self.setFocus()
+        else:
+            self.start()
+
     def start(self) -> None:
         if self.why_not():
             return
         values, kind = self.values(), self.kind.choice
+        self.close_button.setFocus()  # the button that was pressed goes grey, and would send the keyboard far away
         subject = str(values.get("name") or values.get("dataset")).strip()
         splits = kind == "split"
         title = self.tr("Split {name}") if splits else self.tr("Make {name}")
@@ -299,11 +320,18 @@ class MakePage(QWidget):
             job.failed.connect(lambda why: tell(self.said, why, "error"))
 
     def setFocus(self, reason: Qt.FocusReason = Qt.FocusReason.OtherFocusReason) -> None:
-        first = self.ticks if self.kind.choice == "merge" else next(iter(self._editors.values())).editor
-        first.setFocus(reason)
+        """To what is to be filled in next."""
+        if self.kind.choice == "merge":
+            self.ticks.setFocus(reason)
+            return
+        editors = self._editors
+        empty = (editors[name] for name in _NEEDED if name in editors and not str(editors[name].entry or "").strip())
+        next(empty, next(iter(editors.values()))).editor.setFocus(reason)
 
     def keyPressEvent(self, event: QKeyEvent | None) -> None:
         if event is not None and event.key() == Qt.Key.Key_Escape:
             self.left.emit()
+        elif event is not None and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self._finish()
         else:
             super().keyPressEvent(event)

@@ -77,7 +77,7 @@ class DatasetsPanel(QWidget):
         for column in _NUMBERS:
             head.setTextAlignment(column, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.empty = EmptyPage()
-        self.empty.acted.connect(lambda: cockpit.commands.action("datasets-import").trigger())
+        self.empty.acted.connect(lambda: cockpit.commands.action(self._first_command).trigger())
         short = {
             "datasets-import": tr("Import a file…"),
             "datasets-from-run": tr("From a run…"),
@@ -104,6 +104,7 @@ class DatasetsPanel(QWidget):
         self._later.setInterval(_LOOK_MILLISECONDS)
         self._later.timeout.connect(shelf.look)
         shelf.changed.connect(self._fill)
+        cockpit.runs.changed.connect(lambda *_: None if shelf.entries else self._fill())  # what to begin with
         self.list.itemSelectionChanged.connect(lambda: self.chosen.emit(self.selected))
         self.list.itemClicked.connect(lambda *_: self.chosen.emit(self.selected))
         self.list.remove_asked.connect(lambda: cockpit.commands.action("datasets-delete").trigger())
@@ -140,6 +141,11 @@ class DatasetsPanel(QWidget):
         (self.list if self.pages.currentWidget() is self.list else self.empty.button).setFocus(reason)
 
     @property
+    def _first_command(self) -> str:
+        """Of an empty list: what was played or trained is nearer than a file of others."""
+        return "datasets-from-run" if len(self._cockpit.runs) else "datasets-import"
+
+    @property
     def selected(self) -> str:
         items = self.list.selectedItems()
         return str(items[0].data(0, _NAME)) if items else ""
@@ -172,7 +178,8 @@ class DatasetsPanel(QWidget):
                 "A dataset holds whole episodes to learn from: of what you played or a run recorded, of policies that "
                 "play, or of a file of D4RL's or Minari's."
             )
-            self.empty.tell(tr("No dataset yet"), text, tr("Import a file…"))
+            first = tr("From a run…") if self._first_command == "datasets-from-run" else tr("Import a file…")
+            self.empty.tell(tr("No dataset yet"), text, first)
         self.pages.setCurrentWidget(self.list if entries else self.empty)
         if kept and self.selected != kept:
             self.chosen.emit("")

@@ -222,6 +222,8 @@ def facts_of(entry: CheckpointEntry, *, checked: bool = False) -> str:
     else:
         lines.append(f"{score_words(entry)} in training: {score_text(entry)}")
         lines.append("every byte checked" if checked else "bytes not checked yet; an evaluation checks them")
+    if name := entry.offline_dataset.get("name"):
+        lines.append(f"learned from the dataset {one_line(str(name))}")
     if entry.lineage:
         begun = f"{entry.lineage.get('kind', '?')} of {entry.lineage.get('checkpoint', '?')}"
         lines.append(recorded_origin(entry.lineage) or begun)
