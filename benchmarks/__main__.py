@@ -55,6 +55,9 @@ NAMES = (
     "live_stage",
     "watched_training",
     "bdi_agents",
+    "llm_steps",
+    "llm_answers",
+    "llm_arena",
     "sweeps",
 )
 RESULTS = Path(__file__).with_name("RESULTS.md")

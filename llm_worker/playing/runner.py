@@ -156,6 +156,9 @@ class LLMRunner:
     def _decide(self, name: str) -> tuple[int, Exchange] | None:
         """None when the run stops first."""
         person = self._person
+        if person.holds:  # who is to choose sees what the model would be asked now
+            asked = Exchange(self._player.asks(self.observation, self.place), validity="person")
+            person.show(asked, self.episode, self._sums())
         while person.holds:
             if not self._attend():
                 return None

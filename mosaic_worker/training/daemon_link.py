@@ -40,6 +40,9 @@ class DaemonLink:
                 self._wishes.is_ready = True
                 self._wishes.look()
 
+    def note_step(self, step: int) -> None:
+        self._conversation.progress(step)
+
     def close(self) -> None:
         """Says how the run ended, unless it failed: its exception has the last word then."""
         self._conversation.on_change = None

@@ -18,6 +18,9 @@ class Link(Protocol):
     def tell(self, **message: Any) -> None:
         """Say ``at="paused"`` and the like. Safe in any thread; raises nothing."""
 
+    def note_step(self, step: int) -> None:
+        """How far the run is, for when somebody asks. Cheap: it may come with every step."""
+
     def close(self) -> None:
         """Ask and tell no more."""
 
@@ -52,6 +55,10 @@ class Requests:
     def tell(self, **message: Any) -> None:
         if self.link is not None:
             self.link.tell(**message)
+
+    def note_step(self, step: int) -> None:
+        if self.link is not None:
+            self.link.note_step(step)
 
     def wait_for_go(self, step: int) -> None:
         """Block until a ``go`` or a stop arrives, and begin to count the time. Nobody is waited for without a link."""

@@ -243,8 +243,10 @@ class TrainingSession:
         return self._requests.pause(step, sentence)
 
     def note_step(self, step: int) -> None:
-        """How far the script is, where it may neither be held nor ended."""
+        """How far the script is, where it may neither be held nor ended. In a worker's own process the daemon hears it
+        with the next heartbeat: steps may be slow, and the next row of numbers far."""
         self._step = step
+        self._requests.note_step(step)
 
     def scalars(self, step: int, values: Mapping[str, SupportsFloat], returns: Sequence[float] | None = None) -> None:
         """Record values that belong together at one step: one TensorBoard event, one row in the journal. ``returns``:

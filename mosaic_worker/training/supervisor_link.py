@@ -36,6 +36,9 @@ class SupervisorLink:
         except OSError:
             pass  # the listener meets the same breakage and asks for a stop
 
+    def note_step(self, step: int) -> None:
+        """Its rows say how far a script is."""
+
     def close(self) -> None:
         self._closing = True
         try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -26,6 +28,10 @@ from gym_gui.services.charts.drawing import (
 from gym_gui.services.charts.scales import Unit
 
 _SMALL = 11.0
+_CROWD = 30
+"""With more dots than that in a row, those that share a place stand in ranks."""
+_RANKS, _PITCH = 5, 4.4
+"""How many of them stand above each other, and how far apart."""
 _MOST_COLUMNS = 1200
 """Of a line with more points the lowest and the highest of each column are drawn: nobody sees a difference."""
 
@@ -314,12 +320,32 @@ def _row(frame: Frame, row: Row, level: float, right: float, room: float) -> Ite
     if row.low is not None and row.high is not None:
         ends = np.array([[float(frame.x(row.low)), level], [float(frame.x(row.high)), level]])
         yield Line(ends, colour, 9.0, 0.28, series=row.series)
-    for number, score in enumerate(row.dots):
+    is_crowd = len(row.dots) > _CROWD
+    for number, (across, up) in enumerate(_crowded(frame, row.dots) if is_crowd else _spread(frame, row.dots)):
         hint = row.hints[number] if number < len(row.hints) else ""
-        spread = 7.0 * ((number % 3) - 1) if len(row.dots) > 1 else 0.0
-        yield Dot(float(frame.x(score)), level + spread, 3.4, colour, 0.85, hint, outline=True, series=row.series)
+        radius, outline = (2.0, False) if is_crowd else (3.4, True)
+        yield Dot(across, level + up, radius, colour, 0.85, hint, outline=outline, series=row.series)
     at = float(frame.x(row.value))
     yield Line(np.array([[at, level - 10], [at, level + 10]]), colour, 2.6, series=row.series)
+
+
+def _spread(frame: Frame, scores: Sequence[float]) -> Iterator[tuple[float, float]]:
+    """Where dots stand, beside the level of their row."""
+    for number, score in enumerate(scores):
+        yield float(frame.x(score)), 7.0 * ((number % 3) - 1) if len(scores) > 1 else 0.0
+
+
+def _crowded(frame: Frame, scores: Sequence[float]) -> Iterator[tuple[float, float]]:
+    """The same for many: those that share a place stand in ranks around it, so that one sees how many they are. Returns
+    of 0 or 1 would be two heaps of the same size otherwise, whatever the rate of success."""
+    places = [round(float(frame.x(score))) for score in scores]
+    sizes, seen = Counter(places), Counter[int]()
+    for place in places:
+        file, rank = divmod(seen[place], _RANKS)
+        seen[place] += 1
+        half = (math.ceil(sizes[place] / _RANKS) - 1) / 2 * _PITCH
+        centre = min(max(float(place), frame.left + half + 3), frame.right - half - 3)
+        yield centre - half + file * _PITCH, (rank - (_RANKS - 1) / 2) * _PITCH
 
 
 def _row_range(panel: DotPanel) -> tuple[float, float]:

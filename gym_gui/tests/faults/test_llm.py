@@ -131,6 +131,12 @@ def _said(client: LiveClient) -> tuple[Said, ...]:
     return client.state.mind[0].mind.messages if client.state.mind else ()
 
 
+def _asked(client: LiveClient) -> str:
+    """The newest question of somebody who has not answered it."""
+    exchange = client.state.mind[0].exchange if client.state.mind else None
+    return exchange.prompt[-1].text if exchange is not None and exchange.prompt and not exchange.action else ""
+
+
 def test_a_person_takes_a_step_from_the_model_and_that_is_recorded(daemon: DaemonProcess, server: Server) -> None:
     run_id = submit(daemon, server.url, episodes=1)
     wait_for("the call in flight", lambda: server.count > IN_FLIGHT)
@@ -143,6 +149,8 @@ def test_a_person_takes_a_step_from_the_model_and_that_is_recorded(daemon: Daemo
         server.gate.set()
         step = IN_FLIGHT - 1
         until(client, "the move", lambda: len(list(daemon.client.steps(run_id))) > step)
+        until(client, "the next question", lambda: _asked(client).startswith(f"Step {step + 1}."))
+        wait_for("the daemon to hear of a step", lambda: daemon.client.run(run_id).last_step == step + 1)
         client.send(Tell("mind the hole", "belief"))
         client.send(Tell(GIVE_BACK, "goal"))
         assert daemon.wait_over(run_id).outcome == "completed"

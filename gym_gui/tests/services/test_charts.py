@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gym_gui.services.charts import files, png, scales, svg
-from gym_gui.services.charts.drawing import LIGHT, cut, text_width
+from gym_gui.services.charts.drawing import LIGHT, Dot, cut, text_width
 from gym_gui.services.charts.panels import DotPanel, LinePanel, Row, Series, Sheet, arranged, drawn, thinned, wrapped
 from gym_gui.services.charts.scales import Unit
 
@@ -44,6 +44,18 @@ def sheet(*, label: str = "A") -> Sheet:
 )
 def test_axes_have_round_numbers(ends: tuple[float, float], most: int, unit: Unit, expected: list[str]) -> None:
     assert scales.texts(scales.ticks(*ends, most, unit), unit) == expected
+
+
+def test_many_dots_at_one_place_are_seen_each() -> None:
+    """Returns of 0 or 1 over a hundred seeds: how many there are of each is the result."""
+    rows = [Row("A", 1.0, 0.9, 1.0, [0.0] * 24 + [1.0] * 76)]
+    drawing = drawn(DotPanel("", rows, "return"), 1060)
+    dots = [one for one in drawing.shapes if isinstance(one, Dot)]
+    places = {(round(one.x, 1), round(one.y, 1)) for one in dots}
+    assert len(places) == len(dots) == 100
+    middle = (min(one.x for one in dots) + max(one.x for one in dots)) / 2
+    assert sum(one.x < middle for one in dots) == 24
+    assert all(0 < one.x < drawing.width for one in dots)
 
 
 @pytest.mark.parametrize("ends", [(5.0, 5.0), (0.0, 0.0), (-1e308, 1e308), (1e-300, 2e-300)])

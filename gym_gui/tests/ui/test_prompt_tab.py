@@ -64,6 +64,26 @@ def test_a_prompt_is_shown_as_it_comes_and_a_person_takes_over(
     tab.close_tab()
 
 
+def test_a_person_who_took_over_sees_what_there_is_to_decide(make_cockpit: MakeCockpit, qtbot: QtBot) -> None:
+    tab = PromptTab(make_cockpit().window.cockpit, RUN_ID)
+    qtbot.addWidget(tab)
+    tab.resize(300, 300)
+    tab.show()
+    long = msgspec.structs.replace(ASKED, prompt=(Message("user", "older\n" * 200), Message("user", "the newest")))
+    tab.feed._take(State(mind=(AgentMind("model", exchange=long, choices=("left", "right")),)))
+    bar = tab.prompt.verticalScrollBar()
+    assert bar is not None
+    assert bar.value() == bar.maximum() > 0, "the newest question is at the end"
+    bar.setValue(3)
+    waits = Exchange((*long.prompt, Message("user", "and now?")), validity="person")
+    tab.feed._take(State(mind=(AgentMind("model", exchange=waits, choices=("left", "right"), is_held=True),)))
+    assert "and now?" in tab.prompt.toPlainText()
+    assert "The run waits for you" in tab.answer.toPlainText()
+    assert "played by a person" not in tab.facts.text()
+    assert bar.value() == 3, "who reads further up is left there"
+    tab.close_tab()
+
+
 def test_a_replay_has_the_prompt_of_each_step() -> None:
     known: set[str] = set()
     second = msgspec.structs.replace(ASKED, prompt=(ASKED.prompt[0], Message("user", "further")))

@@ -131,8 +131,11 @@ class PromptTab(QWidget):
             self.empty.tell(self.tr("No prompt to show"), hint)
             return
         self.facts.setText(self._facts(exchange, agent.strategy))
-        _show(self.prompt, "\n\n".join(f"{one.role.upper()}\n{one.text}" for one in exchange.prompt))
-        _show(self.answer, self._answered(exchange))
+        prompt = "\n\n".join(f"{one.role.upper()}\n{one.text}" for one in exchange.prompt)
+        _show(self.prompt, prompt, newest_last=True)
+        is_asked = agent.is_held and not exchange.action
+        waits = self.tr("The run waits for you: choose an action and play it, or give back.")
+        _show(self.answer, waits if is_asked else self._answered(exchange))
         tell(self.note, one_line(exchange.note), "warning")
         self._arrange(agent.choices, is_held=agent.is_held)
 
@@ -168,11 +171,11 @@ class PromptTab(QWidget):
             "repaired": self.tr("valid in the second turn"),
             "defaulted": self.tr("not valid: the idle action was taken"),
             "planned": self.tr("from the plan"),
-            "person": self.tr("played by a person"),
+            "person": self.tr("played by a person") if exchange.action else "",
         }[exchange.validity]
 
     def _answered(self, exchange: Exchange) -> str:
-        parts = [self.tr("ACTION: {action}").format(action=exchange.action)]
+        parts = [self.tr("ACTION: {action}").format(action=exchange.action)] if exchange.action else []
         parts += [self.tr("PLAN: {plan}").format(plan=", ".join(exchange.plan))] if exchange.plan else []
         parts += [self.tr("THINKING\n{text}").format(text=exchange.reasoning)] if exchange.reasoning else []
         parts += [self.tr("ANSWER\n{text}").format(text=exchange.response)] if exchange.response else []
@@ -203,8 +206,11 @@ def _reading(name: str) -> QPlainTextEdit:
     return view
 
 
-def _show(view: QPlainTextEdit, text: str) -> None:
-    """Nothing in it steers the view, and one who reads further down is not taken away from there."""
-    shown = visible(text)
-    if view.toPlainText() != shown:
-        view.setPlainText(shown)
+def _show(view: QPlainTextEdit, text: str, *, newest_last: bool = False) -> None:
+    """Nothing in it steers the view, and one who reads somewhere is not taken away from there."""
+    shown, bar = visible(text), view.verticalScrollBar()
+    if view.toPlainText() == shown or bar is None:
+        return
+    place, follows = bar.value(), newest_last and bar.value() >= bar.maximum()
+    view.setPlainText(shown)
+    bar.setValue(bar.maximum() if follows else place)
