@@ -305,7 +305,7 @@ def make_evaluation_env(args: Args, render_mode: str | None = None) -> gym.Env[A
 
 def main() -> int:
     description = "Train with SAC on an environment with continuous actions."
-    return run_script(ALGORITHM, description, Args, check, make_envs, train)
+    return run_script(ALGORITHM, description, Args, check, make_envs, train, twin="sac_jax")
 
 
 if __name__ == "__main__":

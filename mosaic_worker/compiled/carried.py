@@ -36,6 +36,11 @@ class Carried:
         fresh = {name: jnp.array(as_array(arrays[name]), one.dtype) for name, one in before.items()}
         self.value = self.value._replace(learned=fresh)
 
+    def require_finite(self, what: str, advice: str) -> None:
+        """Raise FloatingPointError when what was learned is lost: no checkpoint is written of that."""
+        if not all(np.isfinite(np.asarray(one)).all() for one in self.value.learned.values()):
+            raise FloatingPointError(f"The {what} no longer finite; a lower {advice} may help.")
+
     @property
     def rest(self) -> dict[str, np.ndarray]:
         """All else, by the path to it."""

@@ -5,9 +5,10 @@ A weight is (outputs, inputs), as ``nn.Linear`` keeps it, so a checkpoint of eit
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,55 @@ def tanh_network(arrays: Mapping[str, jax.Array], name: str, rows: jax.Array) ->
     hidden = jnp.tanh(linear(arrays, f"{name}.0", rows))
     hidden = jnp.tanh(linear(arrays, f"{name}.2", hidden))
     return linear(arrays, f"{name}.4", hidden)
+
+
+def relu_hidden(arrays: Mapping[str, jax.Array], rows: jax.Array) -> jax.Array:
+    """The layers ``fc1`` and ``fc2``, with rectified units."""
+    return jax.nn.relu(linear(arrays, "fc2", jax.nn.relu(linear(arrays, "fc1", rows))))
+
+
+def twin_values(arrays: Mapping[str, jax.Array], rows: jax.Array) -> jax.Array:
+    """What both critics make of observations and actions side by side, shaped (2, rows): ``TwinCritics``."""
+    hidden = jax.nn.relu(rows @ arrays["weight_1"] + arrays["bias_1"])
+    hidden = jax.nn.relu(hidden @ arrays["weight_2"] + arrays["bias_2"])
+    return (hidden @ arrays["weight_3"] + arrays["bias_3"])[..., 0]
+
+
+def first_value(arrays: Mapping[str, jax.Array], rows: jax.Array) -> jax.Array:
+    """The first critic's values alone, shaped (rows,)."""
+    return twin_values({name: one[:1] for name, one in arrays.items()}, rows)[0]
+
+
+def part(arrays: Mapping[str, jax.Array], name: str, *left_out: str) -> Arrays:
+    """The arrays whose names begin with `name`, by what follows."""
+    start = f"{name}."
+    found = {key.removeprefix(start): one for key, one in arrays.items() if key.startswith(start)}
+    return {key: one for key, one in found.items() if key not in left_out}
+
+
+def named(name: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """The other way."""
+    return {f"{name}.{key}": one for key, one in arrays.items()}
+
+
+def uniform_layers(random: np.random.Generator, **shapes: tuple[int, int]) -> dict[str, NDArray[np.float32]]:
+    """Layers by name, each (inputs, outputs), drawn as ``nn.Linear`` draws them."""
+    found = {}
+    for name, (inputs, outputs) in shapes.items():
+        bound = 1 / math.sqrt(inputs)
+        found[f"{name}.weight"] = random.uniform(-bound, bound, (outputs, inputs)).astype(np.float32)
+        found[f"{name}.bias"] = random.uniform(-bound, bound, outputs).astype(np.float32)
+    return found
+
+
+def twin_critics(random: np.random.Generator, inputs: int, hidden: int) -> dict[str, NDArray[np.float32]]:
+    """Both critics, in the shapes of ``TwinCritics``."""
+    found = {}
+    for number, (before, after) in enumerate(pairwise((inputs, hidden, hidden, 1)), start=1):
+        bound = 1 / math.sqrt(before)
+        found[f"weight_{number}"] = random.uniform(-bound, bound, (2, before, after)).astype(np.float32)
+        found[f"bias_{number}"] = random.uniform(-bound, bound, (2, 1, after)).astype(np.float32)
+    return found
 
 
 def orthogonal_layers(

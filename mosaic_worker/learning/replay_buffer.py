@@ -119,6 +119,10 @@ class ContinuousReplayBuffer:
             terminated=chosen[:, -1],
         )
 
+    def draw(self, count: int, random: np.random.Generator) -> NDArray[np.float32]:
+        """The same without PyTorch: whole rows, as they lie."""
+        return self.array[random.integers(self.filled, size=count)]
+
     @property
     def kept(self) -> Tensor:
         """The rows that a checkpoint keeps."""

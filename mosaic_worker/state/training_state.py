@@ -81,7 +81,7 @@ class TrainingState:
     def arrays(self, name: str, owner: Any, attribute: str) -> None:
         """A mapping of names to arrays of numpy that were learned: copies of what lies elsewhere, such as in a compiled
         program. A warm start takes them over; what comes back is assigned as a whole, since it cannot be written
-        into."""
+        into. With a name of "" they are kept under the names that they have."""
         self._arrays[name] = owner, attribute
 
     def optimizer(self, name: str, optimizer: torch.optim.Optimizer) -> None:
@@ -154,7 +154,7 @@ class TrainingState:
         modules = [parameters_of(name, module) for name, module in self._modules.items()]
         tables = {name: getattr(owner, attribute, None) for name, (owner, attribute) in self._tables.items()}
         arrays = [
-            {f"{name}.{key}": value for key, value in getattr(owner, attribute).items()}
+            {_dotted(name, key): value for key, value in getattr(owner, attribute).items()}
             for name, (owner, attribute) in self._arrays.items()
         ]
         return {key: value for found in (*modules, tables, *arrays) for key, value in found.items()}
@@ -164,7 +164,7 @@ class TrainingState:
         learned = self._learned()
         put_into(learned, tensors)
         for name, (owner, attribute) in self._arrays.items():
-            setattr(owner, attribute, {key: learned[f"{name}.{key}"] for key in getattr(owner, attribute)})
+            setattr(owner, attribute, {key: learned[_dotted(name, key)] for key in getattr(owner, attribute)})
 
     def restore(self, tensors: Tensors, state: dict[str, Any]) -> None:
         """Put everything back. Raises :class:`StateMismatchError` before anything was changed."""
@@ -192,6 +192,10 @@ class TrainingState:
         """Raise :class:`StateMismatchError` with the differences when parameters or tables do not fit."""
         if differences := misfits(self._learned(), tensors):
             raise StateMismatchError("the checkpoint does not fit: " + "; ".join(differences[:6]))
+
+
+def _dotted(name: str, key: str) -> str:
+    return f"{name}.{key}" if name else key
 
 
 def parameters_of(name: str, module: torch.nn.Module) -> Tensors:
