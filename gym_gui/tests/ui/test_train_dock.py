@@ -264,8 +264,10 @@ def test_a_sweep_is_begun_by_command_and_what_it_needs_is_in_sight(
     found.act()
     assert dock.mode.choice == "agent" and form.sweep.is_on and form.sections["sweep"].is_open
     qtbot.waitUntil(form.sweep.switch.hasFocus)
-    place = form.sweep.switch.mapTo(form.area.viewport(), QPoint(0, 0)).y()
-    assert 0 <= place < form.area.viewport().height(), "it was scrolled to"
+    viewport = form.area.viewport()
+    assert viewport is not None
+    place = form.sweep.switch.mapTo(viewport, QPoint(0, 0)).y()
+    assert 0 <= place < viewport.height(), "it was scrolled to"
 
 
 def test_duplicating_shows_the_run_in_its_workers_form(open_dock: OpenDock, daemon: DaemonProcess) -> None:
