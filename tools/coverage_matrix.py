@@ -84,6 +84,7 @@ OWN = (
     Row("sac_continuous_action", "Pendulum-v1", 5_000, ("--learning-starts", "1000")),
     Row("sac_jax", "Pendulum-v1", 2_000, ("--learning-starts", "1000")),
     Row("td3_continuous_action", "Pendulum-v1", 5_000, ("--learning-starts", "1000")),
+    Row("td3_jax", "Pendulum-v1", 2_000, ("--learning-starts", "1000")),
     Row("ppg_procgen", "starpilot", 8_192, ("--num-envs", "8", "--num-steps", "64", "--n-iteration", "4")),
     Row("ppo_rnd_envpool", "MontezumaRevenge-v5", 4_096, ("--num-envs", "8", "--num-iterations-obs-norm-init", "1")),
     Row("qdagger_dqn_atari_impalacnn", "CartPole-v1", 10_000, (*_TAUGHT, "--teacher-steps", "4000"), after="dqn"),

@@ -164,8 +164,7 @@ def first_learner(args: Args, observation_size: int, actions: gym.spaces.Box) ->
     moments = no_moments(actor), no_moments(critics)
     key = np.array([args.seed >> 32, args.seed & 0xFFFFFFFF], np.uint32)
     zeros = np.float32(0), np.float32(0), np.int32(0)
-    learner: Learner = jax.device_put(Learner(learned, *moments, log_alpha, no_moments(log_alpha), *zeros, key))
-    return learner
+    return Learner(*jax.device_put((learned, *moments, log_alpha, no_moments(log_alpha), *zeros, key)))
 
 
 def sample(actor: Arrays, scale: Arrays, observations: jax.Array, key: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -282,7 +282,7 @@ def make_evaluation_env(args: Args, render_mode: str | None = None) -> gym.Env[A
 
 def main() -> int:
     description = "Train with TD3 on an environment with continuous actions."
-    return run_script(ALGORITHM, description, Args, check, make_envs, train)
+    return run_script(ALGORITHM, description, Args, check, make_envs, train, twin="td3_jax")
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ SMALL = {
     "c51": "--buffer-size 100 --learning-starts 20 --batch-size 8 --train-frequency 2",
     "sac_continuous_action": "--buffer-size 100 --learning-starts 20 --batch-size 8",
     "sac_jax": "--buffer-size 100 --learning-starts 20 --batch-size 8",
+    "td3_jax": "--buffer-size 100 --learning-starts 20 --batch-size 8",
     "td3_continuous_action": "--buffer-size 100 --learning-starts 20 --batch-size 8",
 }
 EVERY_TIME = ("ppo", "dqn")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,10 +19,9 @@ class Moments(NamedTuple):
     mean_square: Arrays
 
 
-def no_moments(arrays: Arrays) -> Moments:
+def no_moments(arrays: Mapping[str, Any]) -> Moments:
     mean, mean_square = ({name: np.zeros(one.shape, np.float32) for name, one in arrays.items()} for _ in range(2))
-    moments: Moments = jax.device_put(Moments(np.zeros((), np.int32), mean, mean_square))
-    return moments
+    return Moments(*jax.device_put((np.zeros((), np.int32), mean, mean_square)))
 
 
 def clipped(gradients: Arrays, longest: jax.Array) -> Arrays:

@@ -20,7 +20,7 @@ from mosaic_worker.compiled.xla import jax, jnp
 
 TOLERANCE = dict.fromkeys(MODULES, 1e-5) | {"Acrobot-v1": 1e-4}
 # Lowest and highest of each part of a state, beyond what play reaches, so that every limit is met.
-EXTENT = {
+EXTENT: dict[str, tuple[list[float], list[float]]] = {
     "CartPole-v1": ([-2.5, -3, -0.22, -3], [2.5, 3, 0.22, 3]),
     "Acrobot-v1": ([-math.pi, -math.pi, -12, -28], [math.pi, math.pi, 12, 28]),
     "MountainCar-v0": ([-1.2, -0.07], [0.55, 0.07]),
