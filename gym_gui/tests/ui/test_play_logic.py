@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from gym_gui.services.play_sessions import MOST_SEATS
 from gym_gui.ui.play import words
 from gym_gui.ui.play.actors import HUMAN, MOST_PIECES, POLICY, UNKNOWN, ActorStripe, stripe_words
-from gym_gui.ui.play.episodes_model import EPISODE, EpisodeRow, EpisodeTable
+from gym_gui.ui.play.episodes_model import EPISODE, SEED, EpisodeRow, EpisodeTable
 from gym_gui.ui.play.episodes_panel import _EpisodeView
 from gym_gui.ui.play.live_stripe import LiveStripe
 from gym_gui.ui.play.stage_grid import cells_of, is_map
@@ -218,17 +218,22 @@ def test_seats_are_told_apart_in_both_tables(qtbot: QtBot) -> None:
     view = _EpisodeView(episodes, themes)
     view.setParent(page)
     said = words.outcome("CartPole-v1", "truncated", 500.0)
-    episodes.add([EpisodeRow(7, 18, 500, 500.0, said)])
+    first, second = (EpisodeRow(1234 + one, 1476577811, 500, 500.0, said, f"seat-{one + 1}") for one in range(2))
+    episodes.add([first])
     alone = view.columnWidth(EPISODE)
-    episodes.add([EpisodeRow(1234, 18, 500, 500.0, said, "seat-1"), EpisodeRow(1235, 18, 500, 500.0, said, "seat-2")])
+    assert episodes.data(episodes.index(0, EPISODE)) == "1234", "there is nobody else"
+    assert view.columnWidth(SEED) > view.fontMetrics().horizontalAdvance("1476577811")
+    episodes.add([second])
+    assert episodes.data(episodes.index(0, EPISODE)) == "1235 · seat-2"
     assert view.columnWidth(EPISODE) > max(alone, view.fontMetrics().horizontalAdvance("1235 · seat-2"))
 
     ring = StepRing()
     steps = StepTable(ring, themes, str, page)
     rows = StepView(steps, page)
-    ring.add([TrainingStep(episode=0, step=0, action=1, actor=POLICY)])
+    ring.add([TrainingStep(episode=0, step=0, agent_id="seat-1", action=1, actor=POLICY)])
     steps.refresh()
     alone = rows.columnWidth(WHO)
+    assert not steps.data(steps.index(0, WHO))
     ring.add([TrainingStep(episode=1, step=1, agent_id="seat-2", action=1, actor=POLICY)])
     steps.refresh()
     assert rows.columnWidth(WHO) > alone + rows.fontMetrics().horizontalAdvance("seat-2")

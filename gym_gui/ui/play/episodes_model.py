@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from PyQt6.QtCore import QModelIndex, QObject, Qt
@@ -49,6 +49,8 @@ class EpisodeTable(HeadedTable):
         helps = {WHO: tr("Who made the steps, from the first to the last: you, or an agent in your seat")}
         super().__init__(titles, NUMBERS, parent, [helps.get(place, "") for place in range(len(titles))])
         self._over: deque[EpisodeRow] = deque(maxlen=MOST_EPISODES)
+        self._names_agents = False
+        """Whether there are several to be told apart."""
         self._playing: EpisodeRow | None = None
         self._playing_stripe: ActorStripe | None = None
         self.stripes: dict[tuple[str, int], ActorStripe] = {}
@@ -57,6 +59,7 @@ class EpisodeTable(HeadedTable):
         """Episodes that ended, in order."""
         self.beginResetModel()
         self._over.extend(rows)
+        self._names_agents = len({row.agent for row in self._over}) > 1
         known = {(row.agent, row.episode) for row in self._over}
         self.stripes = {key: stripe for key, stripe in self.stripes.items() if key in known}
         self.endResetModel()
@@ -98,13 +101,9 @@ class EpisodeTable(HeadedTable):
             return None
         return self._playing_stripe if row.playing else self.stripes.get((row.agent, row.episode))
 
-    @property
-    def longest_name(self) -> str:
-        """What the first column says of the newest episode of the agent, or seat, with the longest name."""
-        if not self._over:
-            return ""
-        agent = max((row.agent for row in self._over), key=len)
-        return self._text(replace(self._over[-1], agent=agent), EPISODE, 0)
+    def longest_text(self, column: int) -> str:
+        """Of the episodes that are over, as the column shows them."""
+        return max((self._text(row, column, -1) for row in self._over), key=len, default="")
 
     # ---- Qt ------------------------------------------------------------------------------------------------------
 
@@ -130,7 +129,7 @@ class EpisodeTable(HeadedTable):
         match column:
             case 0:
                 number = str(row.episode)
-                return f"{number} · {row.agent}" if row.agent else number
+                return f"{number} · {row.agent}" if row.agent and self._names_agents else number
             case 1:
                 return "–" if row.seed is None else str(row.seed)
             case 2:

@@ -44,7 +44,9 @@ _LOOK_MILLISECONDS = 250
 _LONGEST_STRIPE = 20_000
 """Steps of an episode whose stripe is read from the store: a longer one would take long to read for a stripe."""
 _AT_ONCE = 2
-_EPISODE_WIDTH, _MOST_NAME_WIDTH, _BESIDE_NAME = 74, 170, 26
+_FITTED = {EPISODE: (74, 170), SEED: (60, 110)}
+"""Columns that are as wide as what they show, between these."""
+_BESIDE_TEXT = 20
 
 
 class EpisodesPanel(QWidget):
@@ -219,20 +221,21 @@ class _EpisodeView(QTableView):
         rows.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         across.setHighlightSections(False)
         across.setSectionsClickable(False)
-        for column, width in ((EPISODE, _EPISODE_WIDTH), (SEED, 60), (STEPS, 62), (RETURN, 70), (OUTCOME, 116)):
+        for column, width in ((EPISODE, 74), (SEED, 60), (STEPS, 62), (RETURN, 66), (OUTCOME, 108)):
             across.setSectionResizeMode(column, QHeaderView.ResizeMode.Fixed)
             self.setColumnWidth(column, width)
         across.setSectionResizeMode(WHO, QHeaderView.ResizeMode.Stretch)
         across.setMinimumSectionSize(52)
         self.doubleClicked.connect(lambda index: self.opened.emit(index.row()))
-        table.modelReset.connect(self._fit_names)
+        table.modelReset.connect(self._fit_texts)
 
-    def _fit_names(self) -> None:
-        """Several seats or agents are told apart by their names."""
+    def _fit_texts(self) -> None:
+        """Several seats or agents are told apart by their names, episodes by their seeds, which may be long."""
         table = self.model()
         assert isinstance(table, EpisodeTable)
-        wide = self.fontMetrics().horizontalAdvance(table.longest_name) + _BESIDE_NAME
-        self.setColumnWidth(EPISODE, min(max(_EPISODE_WIDTH, wide), _MOST_NAME_WIDTH))
+        for column, (least, most) in _FITTED.items():
+            wide = self.fontMetrics().horizontalAdvance(table.longest_text(column)) + _BESIDE_TEXT
+            self.setColumnWidth(column, min(max(least, wide), most))
 
     def keyPressEvent(self, event: QKeyEvent | None) -> None:
         if event is not None and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):

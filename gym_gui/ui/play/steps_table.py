@@ -38,12 +38,15 @@ class StepTable(HeadedTable):
         super().__init__(titles, (STEP, REWARD, VALUE), parent, helps)
         self._ring, self._themes, self._words = ring, themes, words
         self.rows: list[StepRow] = []
+        self.names_agents = False
+        """Whether several seats or agents make steps in turns: then each step says whose it is."""
         self._icons: dict[tuple[str, str], QIcon] = {}
 
     def refresh(self) -> None:
         """Show what the ring holds now. Of many new rows the view hears once."""
         self.beginResetModel()
         self.rows = list(self._ring.rows)
+        self.names_agents = len({row.agent for row in self.rows}) > 1
         self.endResetModel()
 
     def row_at(self, place: int) -> StepRow:
@@ -82,7 +85,7 @@ class StepTable(HeadedTable):
                 return signed(row.reward, 3)
             case 4:
                 return "" if row.value is None else f"{row.value:,.4g}"
-        return one_line(row.agent)
+        return one_line(row.agent) if self.names_agents else ""
 
     def _colour(self, row: StepRow, column: int, theme: Theme) -> QColor | None:
         if row.undone:
@@ -147,10 +150,9 @@ class StepView(QTableView):
         across.setFont(bold)
 
     def _fit_names(self) -> None:
-        """Where several seats or agents make steps in turns, each step says whose it is."""
         table = self.model()
         assert isinstance(table, StepTable)
-        name = max((one_line(row.agent) for row in table.rows), key=len, default="")
+        name = max((one_line(row.agent) for row in table.rows), key=len) if table.names_agents else ""
         wide = self.fontMetrics().horizontalAdvance(name) + _BESIDE_NAME if name else 0
         self.setColumnWidth(WHO, _WHO_WIDTH + min(wide, _MOST_NAME_WIDTH))
 
