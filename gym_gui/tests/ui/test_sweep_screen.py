@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 from PyQt6.QtCore import QPointF, Qt
+from PyQt6.QtWidgets import QLineEdit
 from pytestqt.qtbot import QtBot
 
 from gym_gui.services.sweeps.axes import OBJECTIVE
-from gym_gui.services.sweeps.model import Sweep, SweepState, Trial, TrialState
+from gym_gui.services.sweeps.model import Sweep, SweepState, Trial, TrialState, encode_sweep
 from gym_gui.services.sweeps.space import Dimension
 from gym_gui.services.worker_queries import WorkerQueries
 from gym_gui.tests.support.climbing_worker import climb_config, climbing_worker
@@ -27,6 +29,7 @@ from gym_gui.ui.sweeps.picture import picture_of
 from gym_gui.ui.sweeps.screen import SweepScreen
 from gym_gui.ui.sweeps.sweeps_panel import SweepsPanel
 from gym_gui.ui.sweeps.trial_table import STATUS, WORTH, numbers_shown
+from mosaic_protocol.proto import trainer_pb2 as pb
 
 HANG = 60_000
 
@@ -259,6 +262,35 @@ def test_no_sweep_says_how_to_start_one(opened: Opened) -> None:
     assert "as soon as the trainer daemon answers" in opened.panel.empty.text.text()
     opened.desk._take_list([])
     assert "mosaic sweep" in opened.panel.empty.text.text() and opened.panel.empty.button.isVisible()
+
+
+def test_the_keyboard_is_in_the_list_as_soon_as_there_is_one_and_return_opens_the_newest(
+    opened: Opened, qtbot: QtBot
+) -> None:
+    asked: list[str] = []
+    opened.panel.wanted.connect(asked.append)
+    opened.app.window.activateWindow()
+    opened.cockpit.commands.action("show-sweeps").trigger()
+    newest, older = (replace(usual_sweep(), sweep_id=name) for name in ("02NEW", "01OLD"))
+    opened.desk._take_list([pb.Sweep(document=encode_sweep(one)) for one in (newest, older)])
+    qtbot.waitUntil(opened.panel.list.hasFocus)
+    qtbot.keyClick(opened.panel.list, Qt.Key.Key_Return)
+    assert asked[0] == "02NEW"
+    opened.panel.list.setCurrentItem(opened.panel.list.topLevelItem(1))
+    opened.desk._take_list([pb.Sweep(document=encode_sweep(one)) for one in (older, newest)])
+    chosen = opened.panel.list.currentItem()
+    assert chosen is not None and opened.panel.list.indexOfTopLevelItem(chosen) == 0, "what was chosen stays so"
+
+
+def test_who_went_elsewhere_meanwhile_keeps_the_keyboard_there(opened: Opened, qtbot: QtBot) -> None:
+    opened.app.window.activateWindow()
+    opened.panel.setFocus()
+    elsewhere = QLineEdit(opened.stage)
+    elsewhere.show()
+    elsewhere.setFocus()
+    qtbot.waitUntil(elsewhere.hasFocus)
+    opened.desk._take_list([pb.Sweep(document=encode_sweep(usual_sweep()))])
+    assert elsewhere.hasFocus()
 
 
 @pytest.fixture

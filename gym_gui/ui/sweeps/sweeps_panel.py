@@ -7,6 +7,7 @@ import time
 from PyQt6.QtCore import Qt, pyqtSignal
 from PyQt6.QtGui import QShowEvent
 from PyQt6.QtWidgets import (
+    QApplication,
     QHBoxLayout,
     QHeaderView,
     QPushButton,
@@ -41,6 +42,9 @@ class SweepsPanel(QWidget):
     def __init__(self, cockpit: Cockpit, desk: SweepDesk) -> None:
         super().__init__()
         self._cockpit, self._desk = cockpit, desk
+        self._focus_before: QWidget | None = None
+        """Who had the keyboard when it was wanted here, while the sweeps are still looked for."""
+        self._is_wanted = False
         self.list = _SweepList()
         tr = self.tr
         self.list.setHeaderLabels([tr("Sweep"), tr("State"), tr("Trials"), tr("Best"), tr("Searched"), tr("Started")])
@@ -107,7 +111,16 @@ class SweepsPanel(QWidget):
     def setFocus(self, reason: Qt.FocusReason = Qt.FocusReason.OtherFocusReason) -> None:
         page = self.pages.currentWidget()
         place = self.trials if page is self._trials_page else self.list if page is self.list else self.empty.button
+        self._is_wanted, self._focus_before = self._desk.listing is None, QApplication.focusWidget()
         place.setFocus(reason)
+
+    def _focus_what_came(self) -> None:
+        """The keyboard was wanted here before there was anything to give it to; nobody wants it elsewhere since."""
+        if self._is_wanted and self._desk.listing is not None:
+            holder = QApplication.focusWidget()
+            if holder is None or holder is self._focus_before or self.isAncestorOf(holder):
+                self.setFocus(Qt.FocusReason.ShortcutFocusReason)
+            self._is_wanted, self._focus_before = False, None
 
     # ---- what is shown -------------------------------------------------------------------------------------------
 
@@ -127,6 +140,7 @@ class SweepsPanel(QWidget):
             )
             self.empty.tell(self.tr("No sweep yet"), text, self.tr("Open the train form"))
         self._tell()
+        self._focus_what_came()
 
     def _tell(self) -> None:
         picture = self._desk.picture
@@ -159,8 +173,8 @@ class SweepsPanel(QWidget):
             item = QTreeWidgetItem(_row(message, now))
             item.setData(0, _REFERENCE, decode_sweep(message.document).sweep_id)
             self.list.addTopLevelItem(item)
-            if item.data(0, _REFERENCE) == kept:
-                self.list.setCurrentItem(item)
+            if item.data(0, _REFERENCE) == kept or (not kept and self.list.topLevelItemCount() == 1):
+                self.list.setCurrentItem(item)  # the newest unless another was chosen: Return opens it
         self._arrange()
 
 
