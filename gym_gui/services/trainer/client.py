@@ -20,6 +20,7 @@ import grpc
 from google.protobuf.message import Message
 from ulid import ULID
 
+from gym_gui.services.remote.paths import PathsElsewhere
 from gym_gui.services.trainer.daemon_control import ensure_daemon, running_endpoint
 from gym_gui.services.trainer.errors import TrainerError
 from gym_gui.services.trainer.rpc.tokens import read_client_token
@@ -89,9 +90,12 @@ class TrainerClient:
         *,
         patience: float = _RETRY_SECONDS,
         timeout: float = _TIMEOUT,
+        why_away: Callable[[], str] | None = None,
     ) -> None:
-        """``read_token`` gives the clients' token, now and again when a new daemon has made a new one."""
+        """``read_token`` gives the clients' token, now and again when a new daemon has made a new one. ``why_away``
+        says why a daemon on another machine cannot be reached."""
         quiet_grpc_logs()
+        self._why_away = why_away
         self.endpoint = endpoint
         self._patience, self._timeout = patience, timeout
         self._read_token = read_token
@@ -111,8 +115,10 @@ class TrainerClient:
         patience: float = _RETRY_SECONDS,
         timeout: float = _TIMEOUT,
     ) -> TrainerClient:
-        """Connect to the daemon of a data root, starting it when ``start`` and none runs."""
+        """Connect to the daemon of a data root, here or elsewhere, starting it when ``start`` and none runs."""
         paths = paths or MosaicPaths.from_environment()
+        if isinstance(paths, PathsElsewhere):
+            return paths.link.client(start=start, patience=patience, timeout=timeout)
         endpoint = ensure_daemon(paths) if start else running_endpoint(paths)
         if endpoint is None:
             raise DaemonAwayError("no trainer daemon runs here: start one with `mosaic daemon start`", "UNAVAILABLE")
@@ -156,7 +162,7 @@ class TrainerClient:
         try:
             yield from self._stub.ImportRecords(iter(batches), metadata=self._meta)
         except grpc.RpcError as error:
-            raise _translate(error) from None
+            raise self._translated(error) from None
 
     def import_arrival(self, name: str) -> pb.Run:
         """Have an unpacked archive taken in. Takes as long as the run is large. After a :class:`DaemonAwayError` the
@@ -431,11 +437,11 @@ class TrainerClient:
             return method(request, metadata=shown, timeout=timeout or self._timeout)
         except grpc.RpcError as error:
             if not self._has_newer_token(error, shown):
-                raise _translate(error) from None
+                raise self._translated(error) from None
         try:
             return method(request, metadata=self._meta, timeout=timeout or self._timeout)
         except grpc.RpcError as error:
-            raise _translate(error) from None
+            raise self._translated(error) from None
 
     def _has_newer_token(self, error: grpc.RpcError, shown: tuple[tuple[str, str], ...]) -> bool:
         """Whether a call was refused for a token that is no longer: each daemon makes one of its own at its start.
@@ -447,6 +453,11 @@ class TrainerClient:
         except (OSError, TrainerError):
             return False
         return self._meta != shown
+
+    def _translated(self, error: grpc.RpcError) -> ClientError:
+        if self._why_away is not None and error.code() is grpc.StatusCode.UNAVAILABLE:
+            return DaemonAwayError(self._why_away(), "UNAVAILABLE")
+        return _translate(error)
 
     def _patiently(self, method: Callable[..., T], request: Message) -> T:
         """Repeat a call that is safe to repeat while the daemon is away for a moment."""
@@ -475,7 +486,7 @@ class TrainerClient:
             finally:
                 call.cancel()
         assert refused is not None
-        raise _translate(refused) from None
+        raise self._translated(refused) from None
 
 
 class CancellableStream(Generic[T]):
