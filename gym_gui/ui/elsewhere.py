@@ -18,6 +18,8 @@ from gym_gui.ui.widgets.empty_page import EmptyPage
 from mosaic_protocol.paths import default_root
 from mosaic_protocol.ssh_command import SshError
 
+_DIALOG_WIDTH = 480
+
 
 class ElsewherePage(EmptyPage):
     """Stands where a screen reads files: they are on the server, and a command shows them. ``why`` is a sentence, with
@@ -50,15 +52,17 @@ class ConnectDialog(QDialog):
         super().__init__(parent)
         self._open_on = open_on
         self.setWindowTitle(self.tr("Connect to a server"))
-        self.setMinimumWidth(460)
         self.name = QComboBox()
         self.name.setEditable(True)
+        self.name.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
+        self.name.setCompleter(None)  # it would take the Return that is meant for the dialog
         self.name.addItems([str(server) for server in Servers(default_root()).all()])
         line = self.name.lineEdit()
         assert line is not None
         line.setPlaceholderText("me@server")
         line.setAccessibleName(self.tr("Server"))
         line.selectAll()
+        line.returnPressed.connect(self.accept)  # a combo box keeps it from the dialog
         self.name.setToolTip(
             self.tr("USER@HOST or a name from ~/.ssh/config; :/path/to/checkout where it is not found")
         )
@@ -86,9 +90,20 @@ class ConnectDialog(QDialog):
         layout.setSpacing(12)
         for widget in (told, self.name, self.problem, buttons):
             layout.addWidget(widget)
+        self.name.editTextChanged.connect(self._forget_problem)
+        self._fit()
+
+    def _fit(self) -> None:
+        """As high as the sentences need: a dialog does not grow by itself when one appears."""
+        layout = self.layout()
+        assert layout is not None
+        layout.activate()
+        self.setFixedSize(_DIALOG_WIDTH, layout.totalHeightForWidth(_DIALOG_WIDTH))
 
     def accept(self) -> None:
-        """Open the window, unless the name is none."""
+        """Open the window, unless the name is none. Once, however often it is asked for."""
+        if self.result():
+            return
         try:
             server = Servers(default_root()).completed(Server.parse(self.name.currentText()))
         except SshError as error:
@@ -99,6 +114,12 @@ class ConnectDialog(QDialog):
             return
         super().accept()
 
+    def _forget_problem(self) -> None:
+        if self.problem.isVisible():
+            self.problem.hide()
+            self._fit()
+
     def _refuse(self, sentence: str) -> None:
         self.problem.setText(f"{sentence[0].upper()}{sentence[1:]}.")
         self.problem.show()
+        self._fit()

@@ -9,17 +9,21 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from gym_gui.services.live_connection import join_session
 from gym_gui.services.remote.link import LinkError, LinkState, RemoteLink
 from gym_gui.services.remote.paths import PathsElsewhere
 from gym_gui.services.remote.server import Server, Servers
 from gym_gui.services.trainer import VERSION
 from gym_gui.services.trainer.client import DaemonAwayError, TrainerClient
 from gym_gui.tests.support.daemon_process import wait_for
+from gym_gui.tests.support.live_sessions import HELLO, MadeSession, met
 from gym_gui.tests.support.servers import MadeServer, arguments_of_processes, has_ended, made_server
+from mosaic_protocol.live.messages import Pause
 from mosaic_protocol.ssh_command import SshError
 from mosaic_protocol.tests.made_sshd import NAME, ssh_processes_of
 
@@ -159,6 +163,22 @@ def test_a_stream_is_told_of_the_cut_and_a_new_one_begins_where_it_ended(server:
         again = client.run(run_id)  # with patience
         assert (again.run_id, again.last_step) == (run_id, first.run.last_step)
     server.daemon.client.delete(run_id, purge=True)
+
+
+def test_a_live_session_over_there_is_joined_through_the_link(
+    server: MadeServer, linked: Linked, tmp_path: Path
+) -> None:
+    session = MadeSession(server.daemon, tmp_path / "gate")
+    try:
+        paths = PathsElsewhere(tmp_path, linked())
+        with closing(met("the session", lambda: join_session(paths, session.run_id))) as live:
+            assert live.hello == HELLO
+            live.send(Pause())
+            assert session.next_command() == Pause()
+    finally:
+        session.close()
+    server.daemon.wait_over(session.run_id)
+    server.daemon.client.delete(session.run_id, purge=True)
 
 
 def test_a_daemon_that_was_killed_over_there_is_found_again_with_its_new_token(
