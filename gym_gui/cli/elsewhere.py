@@ -109,20 +109,20 @@ class Elsewhere:
 
     # ---- over there ----------------------------------------------------------------------------------------------
 
-    def _there(self, words: Sequence[str], *, forwards: Sequence[tuple[str, str]] = (), **how: Any) -> int:
+    def _there(self, words: Sequence[str], *, forwards: Sequence[tuple[str, str]] = (), hangs_up: bool = False) -> int:
         """Run ``mosaic`` over there with these words, on this terminal; its exit code."""
-        process = self._started(words, forwards=forwards, **how)
+        process = self._started(words, forwards=forwards, hangs_up=hangs_up)
         try:
             return self._judged(process.wait())
         finally:
             end(process)
 
     def _started(
-        self, words: Sequence[str], *, forwards: Sequence[tuple[str, str]] = (), **how: Any
+        self, words: Sequence[str], *, forwards: Sequence[tuple[str, str]] = (), hangs_up: bool = False, **how: Any
     ) -> subprocess.Popen[bytes]:
         from gym_gui.services.remote.there import there
 
-        is_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not how
+        is_terminal = hangs_up or (sys.stdin.isatty() and sys.stdout.isatty() and not how)
         ssh = SshCommand.to(self.server.destination, may_ask=may_ask())
         arguments = ssh.arguments(there(self.server, self.home, words), forwards=forwards, terminal=is_terminal)
         sys.stdout.flush()
@@ -150,7 +150,8 @@ class Elsewhere:
         port = _named_port(words) or _free_port()
         given = words if _named_port(words) else [*words, "--port", str(port)]
         forward = ("-L", f"127.0.0.1:{port}:127.0.0.1:{port}")
-        return self._there([name, *(word for word in given if word != "--open")], forwards=[forward])
+        # With a terminal over there it ends with the connection; without one sshd would leave it alone.
+        return self._there([name, *(word for word in given if word != "--open")], forwards=[forward], hangs_up=True)
 
     # ---- runs ----------------------------------------------------------------------------------------------------
 

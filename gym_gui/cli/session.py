@@ -25,7 +25,7 @@ from mosaic_protocol.plain_text import one_line
 from mosaic_protocol.unix_socket import listener
 
 if TYPE_CHECKING:
-    from gym_gui.services.remote.link import RemoteLink
+    from gym_gui.services.remote.link import LinkState, RemoteLink
     from gym_gui.services.remote.server import Server
     from gym_gui.services.trainer.client import TrainerClient
     from mosaic_protocol.proto import trainer_pb2 as pb
@@ -101,6 +101,17 @@ class CliSession:
     def why_away(self) -> str:
         """Why a daemon elsewhere cannot be reached; "" for one that is merely not there."""
         return "" if self.elsewhere is None or self.elsewhere.state.is_up else self.elsewhere.state.sentence
+
+    def tell_cuts(self) -> None:
+        """From here on say on stderr when the link to a daemon elsewhere is cut, and when it is back."""
+        if self.elsewhere is None:
+            return
+        name = self.elsewhere.server.destination
+
+        def tell(state: LinkState) -> None:
+            click.echo(f"mosaic: {f'{name} is reached again' if state.is_up else state.sentence}", err=True)
+
+        self.elsewhere.on_change = tell
 
     @contextmanager
     def reaching_daemon(self) -> Iterator[None]:

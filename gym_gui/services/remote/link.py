@@ -74,7 +74,7 @@ class RemoteLink:
         may_ask: bool = False,
         on_change: Callable[[LinkState], None] = lambda state: None,
     ) -> None:
-        self.server, self._home, self._may_ask, self._on_change = server, home, may_ask, on_change
+        self.server, self._home, self._may_ask, self.on_change = server, home, may_ask, on_change
         self.state = LinkState(False, f"{server.destination} was not reached yet")
         self.version = ""
         """Of the MOSAIC over there, once it was reached."""
@@ -274,7 +274,7 @@ class RemoteLink:
     def _change(self, state: LinkState) -> None:
         if state != self.state:
             self.state = state
-            self._on_change(state)
+            self.on_change(state)
 
 
 class _OverError(Exception):

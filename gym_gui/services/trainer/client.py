@@ -39,6 +39,7 @@ T = TypeVar("T")
 
 _TIMEOUT = 30.0
 _RETRY_SECONDS = 10.0
+_LINK_PAUSE = 0.5
 _ARRIVAL_TIMEOUT = 24 * 3600.0
 
 
@@ -306,7 +307,7 @@ class TrainerClient:
         request = pb.StreamRecordsRequest(
             run_id=reference, after_row=first_step, tail=tail, episode=episode, follow=follow
         )
-        for page in self._stream(self._stub.StreamRunSteps, request):
+        for page in self._followed(self._stub.StreamRunSteps, request):
             for line in page.records:
                 yield from steps_of(ev.decode(line), page.first_row, episode)
 
@@ -322,7 +323,7 @@ class TrainerClient:
     def episodes(self, reference: str, *, tail: int = 0, follow: bool = False) -> Iterator[ev.EpisodeSummary]:
         """The finished episodes of a run in the order in which they ended."""
         request = pb.StreamRecordsRequest(run_id=reference, tail=tail, follow=follow)
-        for page in self._stream(self._stub.StreamRunEpisodes, request):
+        for page in self._followed(self._stub.StreamRunEpisodes, request):
             for line in page.records:
                 record = ev.decode(line)
                 if isinstance(record, ev.EpisodeSummary):
@@ -487,6 +488,21 @@ class TrainerClient:
                 call.cancel()
         assert refused is not None
         raise self._translated(refused) from None
+
+    def _followed(self, method: Callable[..., Any], request: pb.StreamRecordsRequest) -> Iterator[pb.RecordPage]:
+        """Pages of records. Who follows a daemon on another machine is not told of a link that is cut: it is made again
+        by itself, and the pages go on after the last one."""
+        while True:
+            try:
+                for page in self._stream(method, request):
+                    yield page
+                    request.after_row, request.tail = max(request.after_row, page.last_row), 0
+            except DaemonAwayError:
+                if self._why_away is None or not request.follow:
+                    raise
+                time.sleep(_LINK_PAUSE)
+            else:
+                return
 
 
 class CancellableStream(Generic[T]):

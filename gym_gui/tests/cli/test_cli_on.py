@@ -237,6 +237,31 @@ def test_logs_go_on_after_a_cut_without_a_doubled_line(server: MadeServer, here:
     assert b"".join(heard) == log.read_bytes()
 
 
+@pytest.mark.parametrize("tail", [(), ("--tail", "5")])
+def test_recorded_steps_go_on_after_a_cut_where_they_were(
+    server: MadeServer, here: CommandLine, tail: tuple[str, ...]
+) -> None:
+    run_id = server.daemon.submit(name="recording", total_timesteps=10**9, step_seconds=0.02, record=3)
+    wait_for("the first steps", lambda: server.daemon.client.step_totals(run_id).steps > 20)
+    with here.process("--on", server.name, "steps", run_id, "--follow", "--json", *tail) as reading:
+        assert reading.stdout is not None
+        assert reading.stderr is not None
+        heard = [json.loads(reading.stdout.readline()) for _ in range(10)]
+        for _ in range(2):
+            server.sshd.signal_sessions(signal.SIGKILL)
+            heard += [json.loads(reading.stdout.readline()) for _ in range(200)]
+        server.daemon.client.cancel(run_id)
+        heard += [json.loads(line) for line in reading.stdout]
+        assert reading.wait(60) == 0
+        told = reading.stderr.read().decode()
+    server.daemon.wait_over(run_id)
+    numbers = [one["step"] for one in heard]
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    assert numbers[-1] == server.daemon.client.step_totals(run_id).steps - 1
+    assert f"the link to {NAME} is cut" in told
+    assert f"{NAME} is reached again" in told
+
+
 # ---- what goes wrong ---------------------------------------------------------------------------------------------
 
 
