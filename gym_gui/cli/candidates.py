@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import wraps
 
 import click
@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 
 from gym_gui.cli.run_view import short_id, state_word
 from gym_gui.cli.session import NEWEST, CliSession
+from mosaic_protocol.paths import MosaicPaths, default_root
 
 _TIMEOUT = 1.0
 _MOST_RUNS = 200
@@ -40,12 +41,13 @@ def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterato
     shell would take for several words is completed to the id."""
     if NEWEST.startswith(incomplete):
         yield CompletionItem(NEWEST, help="the newest run")
-    client = CliSession.at(ctx.find_root().params.get("home")).impatient_client(_TIMEOUT)
-    if client is None:
-        return
-    with closing(client):
-        from_trash = ctx.info_name == "restore"
-        listed = client.runs(size=_MOST_RUNS, include_deleted=from_trash).runs
+    from_trash = ctx.info_name == "restore"
+    with _session(ctx) as session:
+        client = session.impatient_client(_TIMEOUT)
+        if client is None:
+            return
+        with closing(client):
+            listed = client.runs(size=_MOST_RUNS, include_deleted=from_trash).runs
     names = Counter(run.name for run in listed)
     for run in listed:
         if from_trash and not run.deleted:
@@ -90,7 +92,8 @@ def checkpoints(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
     """Checkpoints by the ids that listings show; they are read from the disk, so no daemon is needed."""
     from gym_gui.services.checkpoints.registry import TrainingRegistry
 
-    paths = CliSession.at(ctx.find_root().params.get("home")).paths
+    if (paths := _paths_here(ctx)) is None:
+        return
     for entry in TrainingRegistry(paths).entries()[:_MOST_RUNS]:
         if word := _begun([entry.id], incomplete):
             yield CompletionItem(word, help=f"{entry.run_name}, {entry.algo} on {entry.env_id}")
@@ -100,7 +103,8 @@ def checkpoints(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
 def datasets(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterator[CompletionItem]:
     from gym_gui.services.datasets import DatasetRegistry
 
-    paths = CliSession.at(ctx.find_root().params.get("home")).paths
+    if (paths := _paths_here(ctx)) is None:
+        return
     for entry in DatasetRegistry(paths).list():
         if entry.name.startswith(incomplete):
             yield CompletionItem(entry.name, help=(entry.found.env_id or "") if entry.found else "")
@@ -110,9 +114,44 @@ def datasets(ctx: click.Context, param: click.Parameter, incomplete: str) -> Ite
 def arenas(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterator[CompletionItem]:
     from gym_gui.services.arena.store import ArenaStore
 
-    for found in ArenaStore(CliSession.at(ctx.find_root().params.get("home")).paths).all():
+    if (paths := _paths_here(ctx)) is None:
+        return
+    for found in ArenaStore(paths).all():
         if found.name.startswith(incomplete):
             yield CompletionItem(found.name, help=f"{found.env_id}, {len(found.seeds)} seeds")
+
+
+@_silently
+def servers(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterator[CompletionItem]:
+    """Those that were reached from here."""
+    from gym_gui.services.remote.server import Servers
+
+    for server in Servers(default_root()).all():
+        if str(server).startswith(incomplete):
+            yield CompletionItem(str(server))
+
+
+@contextmanager
+def _session(ctx: click.Context) -> Iterator[CliSession]:
+    """With the daemon that the command line names. One elsewhere is reached without ever asking for a password."""
+    given = ctx.find_root().params
+    if not given.get("on"):
+        yield CliSession.at(given.get("home"))
+        return
+    from gym_gui.cli.elsewhere import named_server
+
+    session = CliSession.on(named_server(given["on"]), given.get("home"), may_ask=False)
+    assert session.elsewhere is not None
+    try:
+        yield session
+    finally:
+        session.elsewhere.close()
+
+
+def _paths_here(ctx: click.Context) -> MosaicPaths | None:
+    """The data root of the command line; None where its files are on another machine."""
+    given = ctx.find_root().params
+    return None if given.get("on") else CliSession.at(given.get("home")).paths
 
 
 def _begun(words: list[str], incomplete: str) -> str | None:

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import click
 from click.shell_completion import shell_complete
@@ -53,33 +54,71 @@ from gym_gui.cli.session import CliSession
 from gym_gui.services.trainer import VERSION
 from gym_gui.services.trainer.storage import private_files
 
+_SESSION = "gym_gui.cli.session"
 
-@click.group(cls=PlainGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+
+class _MosaicGroup(PlainGroup):
+    """Sends a command to the machine that ``--on`` names, where it has to run there."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        words = [*ctx._protected_args, *ctx.args]
+        if not ctx.params.get("on") or not words or words[0] not in self.commands:
+            return super().invoke(ctx)
+        from gym_gui.cli import elsewhere
+
+        name, rest = words[0], words[1:]
+        way = elsewhere.way_of(name, rest)
+        if way is elsewhere.Way.HERE:
+            return super().invoke(ctx)
+        server = elsewhere.named_server(ctx.params["on"])
+        session = CliSession.on(server, ctx.params["home"], may_ask=elsewhere.may_ask())
+        assert session.elsewhere is not None
+        ctx.call_on_close(session.elsewhere.close)
+        ctx.meta[_SESSION] = session
+        if way is elsewhere.Way.THROUGH:
+            answer = super().invoke(ctx)
+            elsewhere.tell_versions(session.elsewhere)
+            return answer
+        return elsewhere.Elsewhere(server, ctx.params["home"] or "", session).run(self.commands[name], rest, way)
+
+
+@click.group(cls=_MosaicGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     HOME_OPTION,
     metavar="DIR",
     help="Data root.  [default: MOSAIC_HOME, var/ of a checkout, or ~/.mosaic]",
     shell_complete=candidates.folders,
 )
+@click.option(
+    "--on",
+    metavar="SERVER",
+    envvar="MOSAIC_ON",
+    help="Speak to the daemon of another machine, through SSH: USER@HOST, or USER@HOST:/path/to/checkout. --home is "
+    "a folder over there then.  [default: MOSAIC_ON, or this machine]",
+    shell_complete=candidates.servers,
+)
 @click.version_option(VERSION, prog_name=PROGRAM, message="%(prog)s %(version)s")
 @click.pass_context
-def mosaic(ctx: click.Context, home: str | None) -> None:
+def mosaic(ctx: click.Context, home: str | None, on: str | None) -> None:
     """Launch, supervise and watch reinforcement-learning runs.
 
     A run is named by its id, the beginning or end of it, its name, or "last" for the newest. The trainer daemon is
     started when a command needs it.
     """
-    ctx.obj = CliSession.at(home)
+    ctx.obj = ctx.meta.get(_SESSION) or CliSession.at(None if on else home)
     help_when_alone(ctx)
 
 
 @click.command()
-@click.pass_obj
-def gui(session: CliSession) -> None:
+@click.pass_context
+def gui(ctx: click.Context) -> None:
     """Open the cockpit, a window on all runs.
 
-    It starts the daemon when none runs. Closing it leaves the runs running.
+    It starts the daemon when none runs. Closing it leaves the runs running. With --on it is a window on another
+    machine's.
     """
+    session: CliSession = ctx.obj
+    on, home = ctx.find_root().params["on"], ctx.find_root().params["home"]
     if find_spec("PyQt6") is None or find_spec("pyqtgraph") is None:
         sentence = "the cockpit needs PyQt6: run `make gui` in the checkout, which installs it and opens the cockpit"
         raise CliError(sentence, ExitCode.FAILED)
@@ -87,9 +126,19 @@ def gui(session: CliSession) -> None:
         sentence = "there is no screen here (neither DISPLAY nor WAYLAND_DISPLAY is set)"
         raise CliError(f"{sentence}: `mosaic runs` and `mosaic follow` show runs on a terminal", ExitCode.FAILED)
     # In place of this process: the command line stays free of Qt.
-    command = [sys.executable, "-m", "gym_gui.ui"]
+    command = [sys.executable, "-m", "gym_gui.ui", *_window_on(on, home)]
     private_files.as_before()  # the cockpit also installs packages and writes what people export
-    os.execve(command[0], command, {**os.environ, "MOSAIC_HOME": str(session.paths.root)})
+    environment = {name: value for name, value in os.environ.items() if name != "MOSAIC_ON"}  # its tools are of here
+    os.execve(command[0], command, {**environment, "MOSAIC_HOME": str(session.paths.root)})
+
+
+def _window_on(on: str | None, home: str | None) -> list[str]:
+    """The words that open it on another machine. Raises :class:`CliError` for what names none."""
+    if not on:
+        return []
+    from gym_gui.cli.elsewhere import named_server
+
+    return ["--on", str(named_server(on)), *(["--home", home] if home else [])]
 
 
 for _command in (

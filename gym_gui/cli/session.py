@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import threading
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from gym_gui.cli.errors import CliError, ExitCode
 from gym_gui.services.run_words import size
@@ -23,6 +25,8 @@ from mosaic_protocol.plain_text import one_line
 from mosaic_protocol.unix_socket import listener
 
 if TYPE_CHECKING:
+    from gym_gui.services.remote.link import LinkState, RemoteLink
+    from gym_gui.services.remote.server import Server
     from gym_gui.services.trainer.client import TrainerClient
     from mosaic_protocol.proto import trainer_pb2 as pb
 
@@ -39,6 +43,17 @@ class CliSession:
     """One invocation of the command line."""
 
     paths: MosaicPaths
+    elsewhere: RemoteLink | None = None
+    """The link to the machine of the daemon, where it is another one."""
+
+    @classmethod
+    def on(cls, server: Server, home: str | None, *, may_ask: bool) -> CliSession:
+        """With the daemon of another machine; ``home`` is a data root over there. Nothing is connected yet."""
+        from gym_gui.services.remote.link import RemoteLink
+        from gym_gui.services.remote.paths import PathsElsewhere, kept_about
+
+        link = RemoteLink(server, home or "", may_ask=may_ask)
+        return cls(PathsElsewhere(kept_about(server), link), link)
 
     @classmethod
     def at(cls, home: str | None) -> CliSession:
@@ -55,7 +70,7 @@ class CliSession:
         """A connection to the daemon, which is started when none runs."""
         from gym_gui.services.trainer.client import TrainerClient
 
-        with self.reaching_daemon(), notice_when_slow("waiting for the trainer daemon…"):
+        with self.reaching_daemon(), notice_when_slow(f"waiting for {self.daemon_name}…"):
             client = TrainerClient.connect(self.paths)
         with client:
             yield client
@@ -72,8 +87,31 @@ class CliSession:
             return None
 
     def daemon_runs(self) -> bool:
-        """Whether a daemon listens for this data root. Imports no gRPC."""
+        """Whether a daemon listens for this data root. Imports no gRPC, unless it is elsewhere."""
+        if self.elsewhere is not None:
+            return self.elsewhere.daemon_runs()
         return listener(self.paths.socket) is not None
+
+    @property
+    def daemon_name(self) -> str:
+        if self.elsewhere is None:
+            return "the trainer daemon"
+        return f"the trainer daemon on {self.elsewhere.server.destination}"
+
+    def why_away(self) -> str:
+        """Why a daemon elsewhere cannot be reached; "" for one that is merely not there."""
+        return "" if self.elsewhere is None or self.elsewhere.state.is_up else self.elsewhere.state.sentence
+
+    def tell_cuts(self) -> None:
+        """From here on say on stderr when the link to a daemon elsewhere is cut, and when it is back."""
+        if self.elsewhere is None:
+            return
+        name = self.elsewhere.server.destination
+
+        def tell(state: LinkState) -> None:
+            click.echo(f"mosaic: {f'{name} is reached again' if state.is_up else state.sentence}", err=True)
+
+        self.elsewhere.on_change = tell
 
     @contextmanager
     def reaching_daemon(self) -> Iterator[None]:
@@ -212,7 +250,18 @@ def passing_progress() -> Iterator[PassingProgress]:
 
 
 def program() -> str:
-    """What to type to reach this command: "mosaic" when the shell finds it, else the path that was typed."""
+    """What to type to reach this command, with the server where one was named."""
+    context = click.get_current_context(silent=True)
+    root = context.find_root() if context is not None else None
+    if root is None or not root.params.get("on") or root.get_parameter_source("on") is ParameterSource.ENVIRONMENT:
+        return _program()
+    return f"{_program()} --on {shlex.quote(root.params['on'])}"
+
+
+def _program() -> str:
+    """What was typed elsewhere, where that is known, "mosaic" when the shell finds it, else the path that was typed."""
+    if typed_elsewhere := os.environ.get("MOSAIC_TYPED"):
+        return one_line(typed_elsewhere)
     typed = Path(sys.argv[0])
     if typed.name != "mosaic":
         return "mosaic"

@@ -80,7 +80,9 @@ class Watch:
                 self._drop_client()  # the next daemon may listen elsewhere
             else:
                 return self._last if self._is_last() else f"{self._last}\n{fmt.dimmed(self._hint)}"
-        away = f"trainer daemon away, waiting… (`{program()} daemon start` brings it back)"
+        why = self._session.why_away()
+        away = f"{why or 'trainer daemon away'}, waiting… "
+        away += "" if why else f"(`{program()} daemon start` brings it back)"
         return f"{self._last}\n{fmt.painted(away, 'warn')}" if self._last else away
 
     def _drop_client(self) -> None:

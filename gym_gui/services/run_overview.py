@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from gym_gui.services.checkpoints.entry import CheckpointEntry
 from gym_gui.services.checkpoints.errors import CheckpointsError
 from gym_gui.services.checkpoints.registry import TrainingRegistry
+from gym_gui.services.remote.paths import PathsElsewhere
 from gym_gui.services.run_diff import Row, compared
 from gym_gui.services.run_words import is_over, short_id, size, state_word
 from mosaic_protocol.paths import MosaicPaths, RunPaths
@@ -67,6 +68,7 @@ def overview_of(run: pb.Run, others: Iterable[pb.Run], paths: MosaicPaths | None
         *_lineage(run, others),
         *(_checkpoints(run, manifest, paths) if paths is not None else ()),
         *_files(run, manifest),
+        *_over_there(run, paths),
         *_command(manifest),
     ]
     return sorted(facts, key=lambda fact: SECTIONS.index(fact.section))
@@ -129,6 +131,13 @@ def _files(run: pb.Run, manifest: Mapping[str, Any]) -> Iterator[Fact]:
         yield Fact("files", "logs", one_line(run.log_dir), path=run.log_dir)
     for place, inside in _listed(folder, manifest, "videos"):
         yield Fact("files", "video", one_line(place), path=str(inside))
+
+
+def _over_there(run: pb.Run, paths: MosaicPaths | None) -> Iterator[Fact]:
+    """Where the rest of the facts is: code, packages and checkpoints of a run elsewhere are read over there."""
+    if isinstance(paths, PathsElsewhere):
+        server = paths.link.server.destination
+        yield Fact("files", f"on {server}", f"`mosaic --on {server} show {short_id(run.run_id)}` tells the rest")
 
 
 def _listed(folder: Path, manifest: Mapping[str, Any], key: str) -> Iterator[tuple[str, Path]]:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from PyQt6 import sip
 from PyQt6.QtCore import QObject, QTimer, pyqtSignal
 
+from gym_gui.services.remote.paths import PathsElsewhere
 from gym_gui.services.trainer.client import ClientError, TrainerClient
 from gym_gui.services.trainer.errors import TrainerError
 from gym_gui.services.trainer.stop_note import was_stopped
@@ -70,6 +71,9 @@ class TrainerBridge(QObject):
     def __init__(self, paths: MosaicPaths, parent: QObject | None = None, *, start_daemon: bool = True) -> None:
         super().__init__(parent)
         self.paths = paths
+        self._link = paths.link if isinstance(paths, PathsElsewhere) else None
+        self.server = self._link.server.destination if self._link is not None else ""
+        """The machine of the daemon, "" for this one."""
         self._start_daemon = start_daemon
         self._wanted = threading.Event()
         """Set while a person wants a daemon that was stopped on purpose."""
@@ -112,6 +116,8 @@ class TrainerBridge(QObject):
             if self._client is not None:
                 self._client.close()
             self._client_made.notify_all()
+        if self._link is not None:
+            self._link.close()
         self._pool.shutdown(wait=True, cancel_futures=True)
         for thread in self._threads:
             thread.join()
@@ -196,7 +202,7 @@ class TrainerBridge(QObject):
             self._wanted.clear()
             try:
                 self._watch_once(start=wanted or (self._start_daemon and self._stopped is None))
-                away = ConnectionState(False, "the trainer daemon left; looking for it…")
+                away = ConnectionState(False, f"{self._daemon} left; looking for it…")
             except TrainerError as error:
                 away = ConnectionState(False, str(error))
             except OSError as error:
@@ -216,7 +222,7 @@ class TrainerBridge(QObject):
             health = client.health(timeout=5)
             self._met, self._stopped = True, None
             self._set_client(client)
-            self._tell_connection(_connected(health))
+            self._tell_connection(self._connected(health))
             self._answers.put(lambda: self.health_changed.emit(health))
             for update in client.watch():
                 with self._runs_lock:
@@ -224,7 +230,7 @@ class TrainerBridge(QObject):
                 if self._leaving.is_set():
                     return
         finally:
-            if self._met and was_stopped(self.paths):
+            if self._met and self._was_stopped():
                 self._stopped = _STOPPED
             self._set_client(None)
             client.close()
@@ -242,12 +248,25 @@ class TrainerBridge(QObject):
             except (TrainerError, ValueError):  # ValueError: the channel was closed meanwhile
                 missed += 1
                 if missed == MISSES_TOLD:
-                    self._tell_connection(ConnectionState(False, "the trainer daemon does not answer; waiting for it…"))
+                    self._tell_connection(ConnectionState(False, f"{self._daemon} does not answer; waiting for it…"))
                 continue
             if missed >= MISSES_TOLD:
-                self._tell_connection(_connected(health))
+                self._tell_connection(self._connected(health))
             missed = 0
             self._answers.put(lambda health=health: self.health_changed.emit(health))  # type: ignore[misc]
+
+    @property
+    def _daemon(self) -> str:
+        return f"the trainer daemon on {self.server}" if self.server else "the trainer daemon"
+
+    def _connected(self, health: pb.Health) -> ConnectionState:
+        if self._link is None:
+            return ConnectionState(True, f"connected to the trainer daemon at {health.target}")
+        warning = f" ({self._link.warning})" if self._link.warning else ""
+        return ConnectionState(True, f"connected to {self._daemon}, data in {health.home}{warning}")
+
+    def _was_stopped(self) -> bool:
+        return was_stopped(self.paths) if self._link is None else self._link.was_stopped()
 
     def _set_client(self, client: TrainerClient | None) -> None:
         with self._client_made:
@@ -280,10 +299,6 @@ class TrainerBridge(QObject):
                 feed.stop()
             else:
                 feed.drain()
-
-
-def _connected(health: pb.Health) -> ConnectionState:
-    return ConnectionState(True, f"connected to the trainer daemon at {health.target}")
 
 
 class Feed(QObject):

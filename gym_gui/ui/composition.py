@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from PyQt6.QtWidgets import QDockWidget, QWidget
@@ -10,6 +11,7 @@ from gym_gui.services.play_sessions import SessionWish
 from gym_gui.ui.arena.screen import ArenaScreen
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.datasets.screen import DatasetScreen
+from gym_gui.ui.elsewhere import ElsewherePage, elsewhere_page
 from gym_gui.ui.panels.capacity_panel import CapacityPanel
 from gym_gui.ui.panels.checkpoint_browser import CheckpointBrowser
 from gym_gui.ui.panels.doctor_panel import DoctorPanel
@@ -32,11 +34,19 @@ from gym_gui.ui.replay.screen import ReplayScreen
 from gym_gui.ui.sweeps.screen import SweepScreen
 from gym_gui.ui.workers.corl.form import CorlTrainForm
 
+_ELSEWHERE = {
+    "doctor": elsewhere_page("What is installed is checked on {server}.", "doctor"),
+    "datasets": elsewhere_page("Datasets are files of {server}.", "datasets"),
+    "arenas": elsewhere_page("Arenas are played and kept on {server}.", "arena list"),
+}
+
 
 class Composition:
     """Makes the parts of one window, in the order of :meth:`parts`, and connects those that are there already."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: str = "") -> None:
+        """``server``: the machine of the daemon, "" for this one. Of another one there are no files here."""
+        self._server = server
         self.presenters = default_presenters()
         self._dock: TrainDock | None = None
         self.desk: PlayDesk | None = None
@@ -47,6 +57,11 @@ class Composition:
         self._stage_made: Stage | None = None
 
     def parts(self) -> list[Part]:
+        """What reads files is replaced where these are on another machine."""
+        away = _ELSEWHERE if self._server else {}
+        return [replace(part, make=away[part.name]) if part.name in away else part for part in self._parts()]
+
+    def _parts(self) -> list[Part]:
         return [
             Part("train", "Train", Place.LEFT, self._train, "Ctrl+1", "Set up, check and launch runs"),
             Part("stage", "Stage", Place.STAGE, self._stage),
@@ -65,18 +80,24 @@ class Composition:
 
     def _train(self, cockpit: Cockpit) -> QWidget:
         dock = self._dock = TrainDock(cockpit, self.presenters)
-        browser = CheckpointBrowser(cockpit, self.presenters.model_files())
-        dock.set_use_trained(browser)
         desk = self.desk = PlayDesk(cockpit, dock.queries, dock)
         panel = PlayPanel(cockpit, desk, dock.queries)
         dock.set_play(panel)
         add_session_commands(cockpit, dock, panel)
+        if self._server:
+            dock.set_use_trained(ElsewherePage(self._server, "Checkpoints are files of {server}.", "checkpoints"))
+        else:
+            self._use_trained(cockpit, dock, desk)
+        return dock
+
+    def _use_trained(self, cockpit: Cockpit, dock: TrainDock, desk: PlayDesk) -> None:
+        browser = CheckpointBrowser(cockpit, self.presenters.model_files())
+        dock.set_use_trained(browser)
         browser.deploy_requested.connect(desk.deploy)
         browser.switch_requested.connect(desk.switch_environment)
         desk.deploy_told.connect(browser.details.tell_deployed)
         browser.warm_start_requested.connect(lambda entry: dock.begin_from(entry, "warm_start"))
         browser.resume_requested.connect(lambda entry: dock.begin_from(entry, "resume"))
-        return dock
 
     def _stage(self, cockpit: Cockpit) -> QWidget:
         stage = self._stage_made = Stage(cockpit, self.presenters.stage_view_for)
@@ -87,10 +108,11 @@ class Composition:
         self.sweeps = SweepScreen(cockpit, stage, self._train_dock.queries)
         self.sweeps.config_wanted.connect(self._train_with)
         self._train_dock.sweep_submitted.connect(self.sweeps.open)
-        self.arena = ArenaScreen(cockpit, stage)
-        self.datasets = DatasetScreen(cockpit, stage)
-        self.datasets.train_wanted.connect(self._train_on)
-        self.datasets.replay_wanted.connect(self.replay.open)
+        if not self._server:
+            self.arena = ArenaScreen(cockpit, stage)
+            self.datasets = DatasetScreen(cockpit, stage)
+            self.datasets.train_wanted.connect(self._train_on)
+            self.datasets.replay_wanted.connect(self.replay.open)
         return stage
 
     def _arenas(self, cockpit: Cockpit) -> QWidget:

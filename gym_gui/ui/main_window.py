@@ -25,6 +25,7 @@ from gym_gui.ui.clipboard import copy_text
 from gym_gui.ui.commands import Command, Commands
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.dock_arrangement import AREAS, DockArrangement, bytes_of, text_of
+from gym_gui.ui.elsewhere import ConnectDialog
 from gym_gui.ui.help_windows import AboutWindow, GuideWindow
 from gym_gui.ui.panes import Panes, enter
 from gym_gui.ui.parts import Part, Place
@@ -64,7 +65,7 @@ class MainWindow(QMainWindow):
 
     def __init__(self, bridge: TrainerBridge, themes: Themes, preferences: Preferences, parts: Sequence[Part]) -> None:
         super().__init__()
-        self.setWindowTitle("MOSAIC")
+        self.setWindowTitle(f"{bridge.server} — MOSAIC" if bridge.server else "MOSAIC")
         self.setMinimumSize(*LEAST_SIZE)
         self.resize(1280, 800)
         self.setDockOptions(QMainWindow.DockOption.AllowNestedDocks | QMainWindow.DockOption.AllowTabbedDocks)
@@ -187,6 +188,8 @@ class MainWindow(QMainWindow):
         assert menu is not None
         menu.setToolTipsVisible(True)
         menus["File/Datasets"] = menu
+        if self.cockpit.bridge.server and (entry := menu.menuAction()) is not None:
+            entry.setVisible(False)  # they are files of the server
         titles = {"Panels": self.tr("&Panels"), "Mode": self.tr("&Mode"), "Runs": self.tr("&Runs")}
         titles |= {"Curves": self.tr("&Curves"), "Charts": self.tr("C&harts"), "Sweep": self.tr("S&weep")}
         titles |= {"Arena": self.tr("&Arena")}
@@ -223,6 +226,9 @@ class MainWindow(QMainWindow):
         add(full, self._toggle_full_screen)
         layout = Command("reset-layout", tr("Reset the layout"), "View", "", tr("Put every panel back in its place"))
         add(layout, self.reset_layout)
+        there = tr("Open a window on the daemon of another machine, through SSH")
+        connect = Command("connect", tr("Connect to a server…"), "File", "", there, "ssh remote laptop host machine")
+        add(connect, lambda: ConnectDialog(self).open())
         leave = Command("quit", tr("Quit"), "File", "Ctrl+Q", tr("Close the cockpit; runs go on"), "exit close leave")
         add(leave, self.close)
         about = Command("about", tr("About MOSAIC"), "Help", "", tr("Versions, licences and the data folder"))

@@ -17,7 +17,7 @@ from gym_gui.services.continuation import (
     with_settings_of,
 )
 from gym_gui.services.run_request import RESUMED, derived_name
-from gym_gui.services.run_words import is_over
+from gym_gui.services.run_words import is_over, short_id
 from gym_gui.services.script_consent import ConsentNeededError, ScriptConsents, foreign_script
 from gym_gui.services.trainer.client import TrainerClient
 from gym_gui.services.trainer.errors import TrainerError
@@ -256,7 +256,10 @@ class RunActions(QObject):
         def failed(sentence: str) -> None:
             found({run.run_id: sentence for run in ended})
 
-        if len(ended) > _MOST_LOOKED_AT:
+        if server := self._cockpit.bridge.server:
+            goes_on = self.tr("its checkpoints are on {server}: `mosaic --on {server} resume {run}`")
+            found({run.run_id: goes_on.format(server=server, run=short_id(run.run_id)) for run in ended})
+        elif len(ended) > _MOST_LOOKED_AT:
             failed(self.tr("Select at most {count} runs to resume them.").format(count=_MOST_LOOKED_AT))
         elif ended:
             look = lambda: {run.run_id: why_not_continued(run) for run in ended}  # noqa: E731
@@ -286,8 +289,11 @@ class RunActions(QObject):
 
     def open_folder(self) -> None:
         for run in self.applicable("folder"):
-            folder = Path(run.run_dir)
-            if not folder.is_dir():
+            folder, server = Path(run.run_dir), self._cockpit.bridge.server
+            if server:
+                text = self.tr("The folder is on {server}: {path}").format(server=server, path=folder)
+                self._cockpit.notify(Notice(text, "warning"))
+            elif not folder.is_dir():
                 name = self._cockpit.runs.label(run)
                 text = self.tr("{name} has no folder yet; it gets one when it starts.").format(name=name)
                 self._cockpit.notify(Notice(text, "warning"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -110,6 +111,25 @@ def stop(session: CliSession, as_json: bool) -> None:
     else:
         goes_on = f" {fmt.counted(live, 'run')} {'goes' if live == 1 else 'go'} on without it." if live else ""
         click.echo(f"The trainer daemon has stopped.{goes_on}")
+
+
+# ---- answer ------------------------------------------------------------------------------------------------------
+
+
+@daemon.command()
+@click.pass_obj
+def answer(session: CliSession) -> None:
+    """Tell a `mosaic --on` of another machine how to reach the daemon.
+
+    It is started over there through SSH, and answers on stdin and stdout until these are closed. Never run it yourself:
+    it prints the clients' token.
+    """
+    if sys.stdin.isatty() or sys.stdout.isatty():
+        sentence = "this is what `mosaic --on` of another machine runs here: `mosaic daemon status` is for people"
+        raise CliError(sentence, ExitCode.REFUSED)
+    from gym_gui.services.remote.answering import answer_all
+
+    answer_all(session.paths, sys.stdin, sys.stdout)
 
 
 # ---- status ------------------------------------------------------------------------------------------------------

@@ -117,7 +117,8 @@ class Follower:
 
     def _tell(self, run: pb.Run | None) -> None:
         if run is None:
-            self._display.show("away", _AWAY)
+            why = self._session.why_away()
+            self._display.show("away", [Part(f"{why}, waiting…"), Part("the run goes on", 1)] if why else _AWAY)
             return
         waited = time.time() - run.created_at
         thought = self._thoughts.of(self._client, run) if self._client is not None else ""

@@ -121,7 +121,8 @@ class LogReader:
     def _reached(self) -> TrainerClient:
         client = self.session.impatient_client()
         if client is None:
-            click.echo("mosaic: trainer daemon away, waiting… (the run goes on)", err=True)
+            why = self.session.why_away() or "trainer daemon away"
+            click.echo(f"mosaic: {why}, waiting… (the run goes on)", err=True)
         while client is None:
             time.sleep(_POLL_SECONDS)
             client = self.session.impatient_client()

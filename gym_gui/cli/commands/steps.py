@@ -84,6 +84,7 @@ def steps(
         return
     with session.client() as client:
         found = client.run(run_id_for(client, run))
+        session.tell_cuts()
         wanted = 0 if everything and not tail else tail or _SHOWN
         recorded = client.steps(found.run_id, first_step=first or 0, tail=wanted, episode=episode, follow=follow)
         beginning = list(islice(recorded, 1))
@@ -114,6 +115,7 @@ def episodes(session: CliSession, run: str, tail: int | None, follow: bool, as_c
         return
     with session.client() as client:
         found = client.run(run_id_for(client, run))
+        session.tell_cuts()
         wanted = 0 if (as_csv or as_json) and not tail else tail or _SHOWN
         recorded = client.episodes(found.run_id, tail=wanted, follow=follow)
         beginning = list(islice(recorded, 1))

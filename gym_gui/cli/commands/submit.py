@@ -44,7 +44,7 @@ def _plan_in(file: Path) -> RunPlan:
     from mosaic_protocol.run_config import RunConfigError, to_json
     from mosaic_protocol.worker_manifest import discover
 
-    text, workers = _content(file), discover().workers
+    text, workers = content_of(file), discover().workers
     try:
         config = validate_train_run_config(text, known_workers=workers)
     except RunConfigError as error:
@@ -57,7 +57,7 @@ def _called(file: Path) -> str:
     return "standard input" if file == _STDIN else str(file)
 
 
-def _content(file: Path) -> bytes:
+def content_of(file: Path) -> bytes:
     """What the file holds, and no more than a config may have: a file that was confused with one may be endless."""
     from mosaic_protocol.run_config import MAX_CONFIG_BYTES
 

@@ -20,6 +20,7 @@ import grpc
 from google.protobuf.message import Message
 from ulid import ULID
 
+from gym_gui.services.remote.paths import PathsElsewhere
 from gym_gui.services.trainer.daemon_control import ensure_daemon, running_endpoint
 from gym_gui.services.trainer.errors import TrainerError
 from gym_gui.services.trainer.rpc.tokens import read_client_token
@@ -38,6 +39,7 @@ T = TypeVar("T")
 
 _TIMEOUT = 30.0
 _RETRY_SECONDS = 10.0
+_LINK_PAUSE = 0.5
 _ARRIVAL_TIMEOUT = 24 * 3600.0
 
 
@@ -89,9 +91,12 @@ class TrainerClient:
         *,
         patience: float = _RETRY_SECONDS,
         timeout: float = _TIMEOUT,
+        why_away: Callable[[], str] | None = None,
     ) -> None:
-        """``read_token`` gives the clients' token, now and again when a new daemon has made a new one."""
+        """``read_token`` gives the clients' token, now and again when a new daemon has made a new one. ``why_away``
+        says why a daemon on another machine cannot be reached."""
         quiet_grpc_logs()
+        self._why_away = why_away
         self.endpoint = endpoint
         self._patience, self._timeout = patience, timeout
         self._read_token = read_token
@@ -111,8 +116,10 @@ class TrainerClient:
         patience: float = _RETRY_SECONDS,
         timeout: float = _TIMEOUT,
     ) -> TrainerClient:
-        """Connect to the daemon of a data root, starting it when ``start`` and none runs."""
+        """Connect to the daemon of a data root, here or elsewhere, starting it when ``start`` and none runs."""
         paths = paths or MosaicPaths.from_environment()
+        if isinstance(paths, PathsElsewhere):
+            return paths.link.client(start=start, patience=patience, timeout=timeout)
         endpoint = ensure_daemon(paths) if start else running_endpoint(paths)
         if endpoint is None:
             raise DaemonAwayError("no trainer daemon runs here: start one with `mosaic daemon start`", "UNAVAILABLE")
@@ -156,7 +163,7 @@ class TrainerClient:
         try:
             yield from self._stub.ImportRecords(iter(batches), metadata=self._meta)
         except grpc.RpcError as error:
-            raise _translate(error) from None
+            raise self._translated(error) from None
 
     def import_arrival(self, name: str) -> pb.Run:
         """Have an unpacked archive taken in. Takes as long as the run is large. After a :class:`DaemonAwayError` the
@@ -300,7 +307,7 @@ class TrainerClient:
         request = pb.StreamRecordsRequest(
             run_id=reference, after_row=first_step, tail=tail, episode=episode, follow=follow
         )
-        for page in self._stream(self._stub.StreamRunSteps, request):
+        for page in self._followed(self._stub.StreamRunSteps, request):
             for line in page.records:
                 yield from steps_of(ev.decode(line), page.first_row, episode)
 
@@ -316,7 +323,7 @@ class TrainerClient:
     def episodes(self, reference: str, *, tail: int = 0, follow: bool = False) -> Iterator[ev.EpisodeSummary]:
         """The finished episodes of a run in the order in which they ended."""
         request = pb.StreamRecordsRequest(run_id=reference, tail=tail, follow=follow)
-        for page in self._stream(self._stub.StreamRunEpisodes, request):
+        for page in self._followed(self._stub.StreamRunEpisodes, request):
             for line in page.records:
                 record = ev.decode(line)
                 if isinstance(record, ev.EpisodeSummary):
@@ -431,11 +438,11 @@ class TrainerClient:
             return method(request, metadata=shown, timeout=timeout or self._timeout)
         except grpc.RpcError as error:
             if not self._has_newer_token(error, shown):
-                raise _translate(error) from None
+                raise self._translated(error) from None
         try:
             return method(request, metadata=self._meta, timeout=timeout or self._timeout)
         except grpc.RpcError as error:
-            raise _translate(error) from None
+            raise self._translated(error) from None
 
     def _has_newer_token(self, error: grpc.RpcError, shown: tuple[tuple[str, str], ...]) -> bool:
         """Whether a call was refused for a token that is no longer: each daemon makes one of its own at its start.
@@ -447,6 +454,11 @@ class TrainerClient:
         except (OSError, TrainerError):
             return False
         return self._meta != shown
+
+    def _translated(self, error: grpc.RpcError) -> ClientError:
+        if self._why_away is not None and error.code() is grpc.StatusCode.UNAVAILABLE:
+            return DaemonAwayError(self._why_away(), "UNAVAILABLE")
+        return _translate(error)
 
     def _patiently(self, method: Callable[..., T], request: Message) -> T:
         """Repeat a call that is safe to repeat while the daemon is away for a moment."""
@@ -475,7 +487,22 @@ class TrainerClient:
             finally:
                 call.cancel()
         assert refused is not None
-        raise _translate(refused) from None
+        raise self._translated(refused) from None
+
+    def _followed(self, method: Callable[..., Any], request: pb.StreamRecordsRequest) -> Iterator[pb.RecordPage]:
+        """Pages of records. Who follows a daemon on another machine is not told of a link that is cut: it is made again
+        by itself, and the pages go on after the last one."""
+        while True:
+            try:
+                for page in self._stream(method, request):
+                    yield page
+                    request.after_row, request.tail = max(request.after_row, page.last_row), 0
+            except DaemonAwayError:
+                if self._why_away is None or not request.follow:
+                    raise
+                time.sleep(_LINK_PAUSE)
+            else:
+                return
 
 
 class CancellableStream(Generic[T]):

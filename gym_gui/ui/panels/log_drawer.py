@@ -208,7 +208,10 @@ class LogDrawer(QWidget):
         file = self.log_file()
         if file is None:
             return
-        if not file.is_file():
+        if server := self._cockpit.bridge.server:
+            text = self.tr("The file is on {server}: {path}").format(server=server, path=file)
+            self._cockpit.notify(Notice(text, "warning"))
+        elif not file.is_file():
             text = self.tr("{path} does not exist yet; the run writes it when it starts.").format(path=file)
             self._cockpit.notify(Notice(text, "warning"))
         elif not QDesktopServices.openUrl(QUrl.fromLocalFile(str(file))):

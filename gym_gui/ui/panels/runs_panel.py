@@ -450,6 +450,11 @@ class RunsPanel(QWidget):
         known = len(self._cockpit.runs) > 0
         self.list.set_away(not state.connected)
         away = self.tr("The trainer daemon is away. Runs go on; this is how they were when it was last heard.")
+        if server := self._cockpit.bridge.server:
+            away = self.tr(
+                "{server} cannot be reached. Runs go on; this is how they were when they were last heard of."
+            )
+            away = away.format(server=server)
         start = self.tr("Start the daemon") if state.stopped else ""
         help_text = self.tr("Start the trainer daemon again; it takes up the runs that go on")
         said = "" if state.connected or not known else state.sentence if start else away

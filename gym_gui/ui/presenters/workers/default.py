@@ -8,8 +8,10 @@ from pathlib import Path
 from PyQt6.QtWidgets import QWidget
 
 from gym_gui.services.run_request import RunRequest
+from gym_gui.services.run_words import short_id
 from gym_gui.services.worker_queries import WorkerQueries
 from gym_gui.ui.context import Cockpit
+from gym_gui.ui.elsewhere import ElsewherePage
 from gym_gui.ui.forms.schema_form import SchemaTrainForm
 from gym_gui.ui.forms.train_form import TrainForm
 from gym_gui.ui.panels.analytics_tabs import AnalyticsTab, AnalyticsTabManager
@@ -90,7 +92,15 @@ class WorkerPresenter:
 def _analytics_tab(tab: AnalyticsTab) -> TabSpec:
     def make(cockpit: Cockpit, run_id: str) -> QWidget:
         run = cockpit.runs.get(run_id)
+        if cockpit.bridge.server:
+            return ElsewherePage(cockpit.bridge.server, *_over_there(tab, run_id))
         folder = Path(run.run_dir) if run is not None and run.run_dir else cockpit.bridge.paths.run(run_id).directory
         return tab.make(cockpit, run_id, folder)
 
     return TabSpec(tab.name, tab.title, make, "analytics")
+
+
+def _over_there(tab: AnalyticsTab, run_id: str) -> tuple[str, str]:
+    """Why a tab has nothing of another machine's run, and the command that shows it."""
+    command = f"tensorboard {short_id(run_id)}" if tab.name == "tensorboard" else f"show {short_id(run_id)}"
+    return f"{tab.title.replace('&&', '&')} reads files of {{server}}.", command
