@@ -13,7 +13,7 @@ from mosaic_protocol.plain_text import clean_line
 from spade_bdi_rl_worker.agent.learner import PERFORMATIVES, LearningAgent
 from spade_bdi_rl_worker.agent.program import ProgramError, parse_event
 from spade_bdi_rl_worker.agent.reasoner import MOST_QUESTIONS, GoalFailedError
-from spade_bdi_rl_worker.agent.terms import is_constant, written
+from spade_bdi_rl_worker.agent.terms import MOST_PARTS, is_constant, is_too_large, written
 from spade_bdi_rl_worker.learning.runtime import MANNERS, How
 from spade_bdi_rl_worker.learning.strategy import Strategy
 
@@ -49,7 +49,7 @@ def make_actions() -> WorkerActions:
             actions.add(name, arity, _bounded(action) if name in _POSSIBILITIES else action)
     for name, action in agentspeak.stdlib.actions.variadic_actions.items():
         if name not in _UNSUITABLE:
-            actions.add(name, None, action)
+            actions.add(name, None, _small(action) if name == ".concat" else action)
     for name, arity, action in _OWN:
         actions.add(name, arity, action)
     return actions
@@ -64,6 +64,17 @@ def _bounded(action: Any) -> Any:
         for _ in action(agent, term, intention):
             agent.count_question()
             yield
+
+    return answers
+
+
+def _small(action: Any) -> Any:
+    """Not for ever larger: what is put together with itself again and again fills the memory in no time."""
+
+    def answers(agent: Any, term: Any, intention: Any) -> Iterator[None]:
+        if is_too_large([asp.grounded(part, intention.scope) for part in term.args[:-1]]):
+            raise GoalFailedError(f"{term.functor} would make something of more than {MOST_PARTS:,} parts")
+        yield from action(agent, term, intention)
 
     return answers
 

@@ -24,7 +24,15 @@ from spade_bdi_rl_worker.agent.beliefs import BeliefBase
 from spade_bdi_rl_worker.agent.plans import BuiltPlan, groups_read_by
 from spade_bdi_rl_worker.agent.program import Mistake, mistake_at, parse_term
 from spade_bdi_rl_worker.agent.reasons import why_not
-from spade_bdi_rl_worker.agent.terms import as_written, atom, is_constant, with_source, written
+from spade_bdi_rl_worker.agent.terms import (
+    MOST_PARTS,
+    as_written,
+    atom,
+    is_constant,
+    is_too_large,
+    with_source,
+    written,
+)
 
 MOST_IDLE_CYCLES = 200_000
 """Formulas that an agent may execute without acting before it counts as one that turns in circles."""
@@ -215,6 +223,7 @@ class Reasoner(asr.Agent):
         event = term if is_constant(term) else asp.freeze(term, calling_intention.scope, {})
         if not isinstance(event, asp.Literal):
             raise asp.AslError(f"a goal is a literal, got {written(event)}")
+        _require_small(event, "goal")
         self._wake(trigger, goal_type, event)
         if goal_type is _GOAL and trigger is _REMOVED:
             self.drop_goal(event)
@@ -598,8 +607,15 @@ def _own_belief(term: Any, intention: Any) -> Any:
     literal = asp.grounded(asp.evaluate(term, intention.scope), intention.scope)
     if not isinstance(literal, asp.Literal):
         raise asp.AslError(f"a belief is a literal, got {written(literal)}")
+    _require_small(literal, "belief")
     has_source = any(getattr(one, "functor", "") == "source" for one in literal.annots)
     return literal if has_source else with_source(literal, "self")
+
+
+def _require_small(literal: Any, what: str) -> None:
+    """One that grows in circles fills the memory long before these are counted."""
+    if literal.args and is_too_large(literal):
+        raise asp.AslError(f"the {what} {literal.functor} has more than {MOST_PARTS:,} parts: let it stop growing")
 
 
 def place_of(error: asp.AslError) -> Any:

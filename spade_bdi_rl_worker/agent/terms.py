@@ -26,6 +26,27 @@ def is_constant(term: Any) -> bool:
     return kind in _PLAIN or (kind is asp.Literal and not term.args and not term.annots)
 
 
+MOST_PARTS = 100_000
+"""Of a goal, of a belief and of what is put together: each formula may make one twice as large as the last."""
+_LETTERS_A_PART = 64
+
+
+def is_too_large(term: Any) -> bool:
+    """Whether it has more than :data:`MOST_PARTS`; a long text counts as several."""
+    left, parts = [term], 0
+    while left and parts <= MOST_PARTS:
+        one = left.pop()
+        parts += 1
+        if isinstance(one, str):
+            parts += len(one) // _LETTERS_A_PART
+        elif isinstance(one, asp.Literal):
+            left += one.args
+            left += one.annots
+        elif isinstance(one, tuple | list):
+            left += one
+    return parts > MOST_PARTS
+
+
 class Fact(asp.Literal):
     """A literal that is looked up many times: what it is looked up by is computed once."""
 

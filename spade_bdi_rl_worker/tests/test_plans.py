@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from contextlib import suppress
 from typing import Any
 
@@ -257,6 +258,27 @@ def test_a_formula_without_end_fails(program: str, what: str, monkeypatch: pytes
     monkeypatch.setattr(reasoner, "MOST_QUESTIONS", 20_000, raising=False)
     with pytest.raises(PlanError) as failed:
         live(make_agent(program))
+    assert str(failed.value).startswith(f"mine.asl:{what}")
+
+
+@pytest.mark.parametrize(
+    ("program", "what"),
+    [
+        ('!grow("a").\n+!grow(X) <- .concat(X, X, Y); !!grow(Y).', "2:14: .concat would make"),
+        ("!grow([1]).\n+!grow(X) <- .concat(X, X, Y); !!grow(Y).", "2:14: .concat would make"),
+        ("!grow(1).\n+!grow(X) <- !!grow([X, X]).", "2:14: the goal grow has more than 100,000 parts"),
+        ("!grow(1).\n+!grow(X) <- !!grow(f(X, X)).", "2:14: the goal grow has more than 100,000 parts"),
+        ("big(1). !go.\n+!go <- ?big(X); -+big([X, X]); !!go.", "2:20: the belief big has more than 100,000 parts"),
+    ],
+)
+def test_what_grows_without_end_fails_before_it_fills_the_memory(program: str, what: str) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(PlanError) as failed:
+            live(make_agent(program))
+        assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    finally:
+        tracemalloc.stop()
     assert str(failed.value).startswith(f"mine.asl:{what}")
 
 

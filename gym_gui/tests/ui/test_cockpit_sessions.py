@@ -217,6 +217,21 @@ def test_the_seat_is_shared_with_a_policy_which_stays_when_another_fails(open_pl
     assert said.text() == ""
 
 
+def test_who_began_alone_hands_over_to_the_policy_that_is_shown(open_player: Open) -> None:
+    """Nobody chose one for this session: chance played, beside the name of the best one there is."""
+    player = open_player()
+    player.ready_to_play("CartPole-v1")
+    player.start()
+    assert player.desk.policy is None
+    player.dock.mode.choose("hybrid")
+    seat = player.panel.seat
+    player.until(lambda: {entry.run_name for entry in seat.entries} >= {"balances", "broken"})
+    seat.choice.setCurrentIndex(seat.choice.findData(str(player.entry("balances").path)))  # as it may be the best one
+    player.press(Qt.Key.Key_Tab)
+    player.until(lambda: player.state.actor != "human")
+    assert player.state.actor == "policy" and player.desk.policy == player.entry("balances")
+
+
 def test_what_went_wrong_with_a_policy_is_not_said_beyond_its_session(open_player: Open) -> None:
     player = open_player()
     player.ready_to_play("CartPole-v1")

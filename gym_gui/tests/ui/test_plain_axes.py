@@ -24,7 +24,7 @@ def test_numbers_of_a_logarithmic_axis_need_more_room_beside_each_other_than_bel
     assert beside < below
 
 
-def test_an_empty_chart_of_the_return_has_no_numbers(qtbot: QtBot, qapp: QApplication) -> None:
+def test_a_chart_of_the_return_without_a_line_has_no_numbers(qtbot: QtBot, qapp: QApplication) -> None:
     curve = ReturnCurve()
     chart = ReturnChart(curve, Themes(qapp))
     qtbot.addWidget(chart)
@@ -33,9 +33,10 @@ def test_an_empty_chart_of_the_return_has_no_numbers(qtbot: QtBot, qapp: QApplic
         return [chart.getPlotItem().getAxis(side).style["showValues"] for side in ("left", "bottom")]
 
     assert has_numbers() == [False, False]
-    curve.add(0, 1, 1.0, "human")
-    chart.refresh()
-    assert has_numbers() == [True, True]
+    for step, shown in ((1, False), (2, True)):
+        curve.add(0, step, float(step), "human")
+        chart.refresh()
+        assert has_numbers() == [shown, shown]
     curve.clear()
     chart.refresh()
     assert has_numbers() == [False, False]

@@ -11,6 +11,7 @@ from pytestqt.qtbot import QtBot
 from gym_gui.services.checkpoints.entry import UNCHECKED, CheckpointEntry
 from gym_gui.ui.play.seat_panel import SeatPanel
 from gym_gui.ui.theme import Themes
+from mosaic_protocol.live.messages import State
 
 
 def entry(name: str, env_id: str) -> CheckpointEntry:
@@ -45,3 +46,11 @@ def test_chance_stays_where_a_person_chose_it(seat: SeatPanel) -> None:
     seat.choice.activated.emit(0)
     seat.offer(POLES, "CartPole-v1")
     assert seat.policy is None
+
+
+def test_chance_in_the_seat_is_not_called_by_the_name_of_a_policy(seat: SeatPanel) -> None:
+    seat.offer(POLES, "CartPole-v1")
+    seat.tell(State(actor="random"))
+    assert (seat.other.title.text(), seat.other.now.text()) == ("Chance", "has the seat")
+    seat.tell(State(actor="human"))
+    assert seat.other.title.text() == "ppo"

@@ -61,6 +61,8 @@ class PlayDesk(QObject):
         self.session: LiveSession | None = None
         self.policy: CheckpointEntry | None = None
         """Whom the person shares the seat with."""
+        self.usual: Callable[[], CheckpointEntry | None] = lambda: None
+        """Whom to hand the seat over to where nobody was chosen: the one whose name a person sees beside it."""
         self._next: Callable[[], None] | None = None
         """What to do when the session that is being ended is gone."""
         self._deploying: CheckpointEntry | None = None
@@ -235,8 +237,8 @@ class PlayDesk(QObject):
         elif session.state.actor != "human" or session.state.loading:
             self._took_back = bool(session.state.loading)
             session.send(HandOver("human"))
-        elif self.policy is not None:
-            self.deploy(self.policy)
+        elif (entry := self.policy or self.usual()) is not None:
+            self.deploy(entry)
         else:
             session.send(HandOver("random"))
             self.told.emit(self.tr("No policy is chosen: chance plays."), "muted")
@@ -246,8 +248,8 @@ class PlayDesk(QObject):
         own = next((number for number, seat in enumerate(state.seats, 1) if seat.actor == "human"), 0)
         if not own or state.seats[own - 1].loading:
             self.give_seat(self._own_seat, "human")
-        elif self.policy is not None:
-            self.give_seat(own, "policy", self.policy)
+        elif (entry := self.policy or self.usual()) is not None:
+            self.give_seat(own, "policy", entry)
         else:
             self.give_seat(own, "random")
         self._own_seat = own or self._own_seat

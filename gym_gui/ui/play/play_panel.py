@@ -139,6 +139,7 @@ class PlayPanel(QWidget):
         self.game.described.connect(lambda _: self._show_keys())
         self.game.seed.wanted.connect(self._seed_wanted)
         self.seat.hand_over_wanted.connect(self.desk.hand_over)
+        self.desk.usual = self._policy_shown
         self.seat.policy_chosen.connect(self.desk.choose_policy)
         self.seats.changed.connect(self.refresh)
         self.seats.seated.connect(self._seated)
@@ -307,6 +308,13 @@ class PlayPanel(QWidget):
         self._show_keys()
 
     # ---- policies ------------------------------------------------------------------------------------------------
+
+    def _policy_shown(self) -> CheckpointEntry | None:
+        """The one that stands beside the person in this mode, where it fits what is played."""
+        session = self._live()
+        hello = session.hello_message if session is not None else None
+        entry = self.seat.policy if self._mode == "hybrid" else None
+        return entry if entry is not None and hello is not None and entry.env_id in ("", hello.env_id) else None
 
     def _list_policies(self) -> None:
         """The checkpoints of the environment that can act, looked for beside the GUI."""

@@ -178,9 +178,10 @@ class SeatPanel(QWidget):
         """Say who has the seat; None without a session."""
         self._state = state
         tr, policy = self.tr, self.policy
-        name = policy.algo if policy is not None else tr("Chance")
         mine = state is not None and state.actor == "human"
         theirs = state is not None and not mine
+        is_chance = state is not None and state.actor == "random"
+        name = policy.algo if policy is not None and not is_chance else tr("Chance")
         if state is None:
             now = (tr("begin"), tr("watches") if policy is not None else tr("waits"))
         elif state.loading:

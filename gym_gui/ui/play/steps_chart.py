@@ -118,9 +118,9 @@ class ReturnChart(pg.PlotWidget):  # type: ignore[misc]
             self._items[actor].setData(x, y, connect="finite")
 
     def _show_numbers(self) -> None:
-        """Axes of an empty chart would number what nobody measured."""
+        """Axes of an empty chart would number what nobody measured, and those of one point what no line shows yet."""
         for axis in (self._across, self._up):
-            axis.setStyle(showValues=bool(self._curve.points))
+            axis.setStyle(showValues=len(self._curve.points) > 1)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """The wheel scrolls what is around."""
