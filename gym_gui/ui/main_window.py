@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PyQt6.QtCore import Qt, QTimer
+from PyQt6.QtCore import QEvent, Qt, QTimer
 from PyQt6.QtGui import QCloseEvent, QKeyEvent
 from PyQt6.QtWidgets import (
     QApplication,
@@ -62,6 +62,9 @@ _ALSO = {
 
 class MainWindow(QMainWindow):
     """One window on one daemon. Closing it leaves the runs running."""
+
+    _pressed_on: QWidget | None = None
+    """What had the focus when the newest key went down."""
 
     def __init__(self, bridge: TrainerBridge, themes: Themes, preferences: Preferences, parts: Sequence[Part]) -> None:
         super().__init__()
@@ -149,12 +152,19 @@ class MainWindow(QMainWindow):
     def focusNextPrevChild(self, forwards: bool) -> bool:
         return self._panes.tab(forwards=forwards)
 
+    def event(self, event: QEvent | None) -> bool:
+        if event is not None and event.type() == QEvent.Type.ShortcutOverride:  # comes before the press itself
+            self._pressed_on = QApplication.focusWidget()
+        return super().event(event)
+
     def keyPressEvent(self, event: QKeyEvent | None) -> None:
-        """Return presses the button that has the focus, as in dialogs. What takes Return itself never gets here, and a
-        key that is held down presses once."""
+        """Return presses the button that has the focus, as in dialogs, and had it when the key went down: a list that
+        follows Return passes the press on all the same, and the focus may be in what it opened by then. What takes
+        Return itself never gets here, and a key that is held down presses once."""
         focused = QApplication.focusWidget()
         is_return = event is not None and event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
-        if event is None or not is_return or not isinstance(focused, QPushButton | QToolButton):
+        had_it = self._pressed_on is None or self._pressed_on is focused
+        if event is None or not is_return or not had_it or not isinstance(focused, QPushButton | QToolButton):
             super().keyPressEvent(event)
         elif not event.isAutoRepeat() and not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier:
             focused.click()

@@ -275,7 +275,9 @@ def test_the_keyboard_is_in_the_list_as_soon_as_there_is_one_and_return_opens_th
     opened.desk._take_list([pb.Sweep(document=encode_sweep(one)) for one in (newest, older)])
     qtbot.waitUntil(opened.panel.list.hasFocus)
     qtbot.keyClick(opened.panel.list, Qt.Key.Key_Return)
-    assert asked[0] == "02NEW"
+    assert asked == ["02NEW"] and opened.desk.reference == "02NEW", "the same key does not lead back"
+    qtbot.waitUntil(opened.panel.trials.hasFocus)
+    opened.screen.close()
     opened.panel.list.setCurrentItem(opened.panel.list.topLevelItem(1))
     opened.desk._take_list([pb.Sweep(document=encode_sweep(one)) for one in (older, newest)])
     chosen = opened.panel.list.currentItem()

@@ -125,10 +125,14 @@ class SweepsPanel(QWidget):
     # ---- what is shown -------------------------------------------------------------------------------------------
 
     def _arrange(self) -> None:
+        focused, before = QApplication.focusWidget(), self.pages.currentWidget()
+        was_inside = focused is not None and self.isAncestorOf(focused)
         if self._desk.reference:
             self.pages.setCurrentWidget(self._trials_page)
         else:
             self.pages.setCurrentWidget(self.list if self._desk.listing else self.empty)
+        if was_inside and self.pages.currentWidget() is not before:
+            self.setFocus(Qt.FocusReason.OtherFocusReason)  # not to whatever comes first in the other page
 
         if self._desk.listing is None:
             text = self.tr("They are listed as soon as the trainer daemon answers.")
