@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,10 @@ class FlatWriter:
     """A file that rows are appended to; every block has the same columns. Close it. Raises OSError where the disk
     does."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, kinds: Mapping[str, np.dtype[Any]] | None = None) -> None:
+        """``kinds``: of columns whose first block does not say what later ones need. HDF5 would cut off silently what
+        a column does not hold."""
+        self._kinds = kinds or {}
         self._disk = PatientFile(path)
         self._file = h5py.File(self._disk, "w")
         self.rows = 0
@@ -38,7 +42,8 @@ class FlatWriter:
         row = max(1, values.dtype.itemsize * int(np.prod(values.shape[1:], dtype=np.int64)))
         chunk = (max(1, min(65_536, _CHUNK_BYTES // row)), *values.shape[1:])
         shape = (0, *values.shape[1:])
-        self._file.create_dataset(name, shape, values.dtype, chunks=chunk, maxshape=(None, *values.shape[1:]))
+        kind = self._kinds.get(name, values.dtype)
+        self._file.create_dataset(name, shape, kind, chunks=chunk, maxshape=(None, *values.shape[1:]))
 
     def describe(self, **attributes: str | int | float) -> None:
         self._file.attrs.update(attributes)

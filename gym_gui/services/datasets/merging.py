@@ -169,7 +169,7 @@ class _Writer:
 
         self._flat = any(entry.manifest.layout == FLAT for entry in entries)
         self._with_next = any(_has_next(entry) for entry in entries)
-        self._out: Any = FlatWriter(path) if self._flat else EpisodeFile(path)
+        self._out: Any = FlatWriter(path, _kinds(entries)) if self._flat else EpisodeFile(path)
         self._actors: dict[str, int] = {}
 
     def told(self) -> dict[str, Any]:
@@ -183,8 +183,9 @@ class _Writer:
             wanted = range(len(file.starts) - 1) if numbers is None else numbers
             for number in wanted:
                 actors = file.actors(int(number)) or _one_actor(entry, file, int(number))
-                yield self._add(file, int(number), actors)
-                for actor in actors:
+                rows = self._add(file, int(number), actors)
+                yield rows
+                for actor in actors[:rows]:
                     self._actors[actor] = self._actors.get(actor, 0) + 1
 
     def _add(self, file: DataFile, number: int, actors: list[str]) -> int:
@@ -192,8 +193,9 @@ class _Writer:
         from mosaic_protocol.steps.recorded_episodes import FormError
 
         if self._flat:
-            self._out.append(flat_columns(file, number, actors, with_next=self._with_next))
-            return len(actors)
+            columns = flat_columns(file, number, actors, with_next=self._with_next)
+            self._out.append(columns)
+            return len(columns["rewards"])
         try:
             self._out.add_arrays(EpisodeArrays.of(file, number, actors))
         except FormError as error:
@@ -202,6 +204,20 @@ class _Writer:
 
     def close(self) -> None:
         self._out.close()
+
+
+def _kinds(entries: Sequence[DatasetEntry]) -> dict[str, np.dtype[Any]]:
+    """Of each column the kind of number that holds what every dataset has in it."""
+    import numpy as np
+
+    from mosaic_protocol.dataset_files import data_file
+
+    found: dict[str, list[np.dtype[Any]]] = {}
+    for entry in entries:
+        with data_file.opened(entry.data, entry.manifest.layout) as file:
+            for name, values in flat_columns(file, 0, [""] * int(file.starts[1]), with_next=True).items():
+                found.setdefault(name, []).append(values.dtype)
+    return {name: np.result_type(*kinds) for name, kinds in found.items()}
 
 
 def _one_actor(entry: DatasetEntry, file: DataFile, number: int) -> list[str]:

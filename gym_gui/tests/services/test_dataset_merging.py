@@ -62,6 +62,27 @@ def test_a_merge_has_the_transitions_of_both(first: str, second: str, paths: Mos
     assert [one["name"] for one in entry.manifest.source["of"]] == ["one", "two"]
 
 
+def test_numbers_of_another_kind_are_not_cut_off(paths: MosaicPaths) -> None:
+    """Whole rewards first, fractions behind them: a column of whole numbers would make nothing of those."""
+    whole, fractions = made_sets.columns(60, last=15, seed=1), made_sets.columns(60, last=15, seed=2)
+    whole["rewards"], whole["observations"] = np.ones(60, np.int64), np.ones((60, 3), np.uint8)
+    made_sets.flat_set(paths, "one", whole)
+    made_sets.flat_set(paths, "two", fractions)
+    merge(["one", "two"], "both", paths)
+    with h5py.File(paths.dataset("both") / DATA) as data:
+        assert np.array_equal(data["rewards"][:60], whole["rewards"])
+        assert np.array_equal(data["rewards"][60:], fractions["rewards"])
+        assert np.array_equal(data["observations"][60:], fractions["observations"])
+
+
+def test_actors_are_counted_of_the_steps_that_are_there(paths: MosaicPaths) -> None:
+    """Of a timeout that leads nowhere the last step is left out, where others have what each step led to."""
+    made("flat", "one", paths, 1)
+    made("flat-next", "two", paths, 50)
+    told = merge(["one", "two"], "both", paths).manifest
+    assert sum(told.actors.values()) == told.steps < 180
+
+
 def test_what_a_killed_maker_of_another_dataset_left_goes_with_the_next_one(paths: MosaicPaths) -> None:
     made("flat", "one", paths, 1)
     made("flat", "two", paths, 2)
