@@ -50,7 +50,7 @@ def run(*, quick: bool = False) -> Section:
     SCRATCH.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="llm-", dir=SCRATCH) as name:
         folder = Path(name)
-        lines = [*_beside_a_scripted_server(folder, rounds=1 if quick else 5), *_cached(folder, 6 if quick else 20)]
+        lines = [*_beside_a_scripted_server(folder, rounds=1 if quick else 5), *_cached(folder, 3 if quick else 20)]
     return Section(NAME, TITLE, METHOD, lines)
 
 
@@ -86,7 +86,7 @@ def _off(script: Script, found: Run) -> int:
 
 def _cached(folder: Path, episodes: int) -> list[Line]:
     python = local_python()
-    live, short, long = (play(folder, python=python, model="local", episodes=one) for one in (episodes, 2, episodes))
+    live, short, long = (play(folder, python=python, model="local", episodes=one) for one in (episodes, 1, episodes))
     if short.ledger["calls"] or long.ledger["calls"] or not long.ledger["free"]:
         raise BenchmarkError("a run that was to find its answers in the cache asked the model")
     answers = [one["seconds"] for one in live.exchanges if one.get("source") == "server"]
