@@ -18,6 +18,7 @@ from gym_gui.cli.preflight import check_with_worker
 from gym_gui.cli.run_plan import RunPlan
 from gym_gui.cli.session import CliSession, passing_notice, program, warn_of_disk
 from gym_gui.services.run_words import summary_value
+from mosaic_protocol.plain_text import visible
 
 if TYPE_CHECKING:
     from gym_gui.services.run_outlook import Outlook
@@ -205,6 +206,7 @@ def _tell_plan(plan: RunPlan, found: dict[str, Any] | None, expected: Outlook, *
         fmt.echo_json({"config": plan.config, "summary": found, **expected.as_object()})
         return
     told = {name: value for name, value in (found or {}).items() if name != "status" and value is not None}
+    spoken = {name: told.pop(name) for name, value in list(told.items()) if _is_conversation(value)}
     entries = [
         ("name", plan.config["run_name"]),
         ("worker", f"{plan.manifest.type} {plan.manifest.version}"),
@@ -214,10 +216,23 @@ def _tell_plan(plan: RunPlan, found: dict[str, Any] | None, expected: Outlook, *
     ]
     click.echo("This run would start:")
     click.echo(fmt.pairs(entries))
+    for name, messages in spoken.items():
+        click.echo(f"It {fmt.one_line(name.replace('_', ' '))}:")
+        click.echo("\n\n".join(f"{str(one['role']).upper()}\n{one['text']}" for one in map(_visible, messages)))
+        click.echo()
     if expected.warning:
         click.echo(f"Warning: {expected.warning}", err=True)
     unchecked = "" if found is not None else " The worker did not check the settings."
     click.echo(f"Nothing was started.{unchecked}")
+
+
+def _is_conversation(value: object) -> bool:
+    """Messages of a prompt, which fit no line of a summary."""
+    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) and "role" in one for one in value)
+
+
+def _visible(message: dict[str, Any]) -> dict[str, str]:
+    return {name: visible(str(message.get(name, ""))) for name in ("role", "text")}
 
 
 def _asked(resources: dict[str, Any]) -> str:

@@ -71,7 +71,10 @@ def find_template(named: str) -> Template:
 def _parts(text: str, path: Path) -> dict[str, str]:
     lines = text.splitlines()
     if not lines or lines[0].strip() != FIRST_LINE:
-        raise TemplateError(path, 1, lines[0] if lines else "", f"a template begins with the line {FIRST_LINE!r}")
+        # Whatever else the file is, a key perhaps, does not go into a log.
+        is_template = bool(lines) and lines[0].startswith(FIRST_LINE.split(maxsplit=1)[0])
+        shown = lines[0] if is_template else "(not shown: this file is no template)"
+        raise TemplateError(path, 1, shown, f"a template begins with the line {FIRST_LINE!r}")
     parts: dict[str, list[str]] = {}
     begun = {"": 1}
     name = ""

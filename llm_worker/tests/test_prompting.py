@@ -86,6 +86,21 @@ def test_a_wrong_template_shows_its_line(change: tuple[str, str], line: int, why
     assert refused.value.excerpt[0].strip().startswith(str(line))
 
 
+def test_a_file_that_is_no_template_is_not_shown(tmp_path: Path) -> None:
+    """A run of somebody else may name any file of this machine."""
+    file = tmp_path / "id_rsa"
+    file.write_text("sk-very-secret\n")
+    with pytest.raises(TemplateError, match="line 1: a template begins") as refused:
+        find_template(str(file))
+    assert "secret" not in str(refused.value) + "".join(refused.value.excerpt)
+
+
+@pytest.mark.parametrize("field", ["{rules.__class__}", "{include /etc/passwd}", "{0}", "{}"])
+def test_a_template_includes_nothing_but_its_fields(field: str) -> None:
+    with pytest.raises(TemplateError, match="has no field"):
+        Template(DEFAULT.replace("{rules}", field), Path("mine.prompt"))
+
+
 def test_what_is_filled_in_is_not_looked_at_for_fields(tmp_path: Path) -> None:
     template = find_template("default")
     assert "{rules}" in template.fill("observation", {"step": 1, "observation": "{rules} {{"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -26,6 +27,15 @@ STEPS = "steps:"
 """In front of a run's name: what it recorded takes part, and not its checkpoint."""
 _NAMED = re.compile(r"([^=/]{1,40})=(.+)")
 _TITLES = {RANDOM: ("Random", "uniform over the actions"), OPTIMAL: ("Optimal", "value iteration on the table")}
+
+
+def entry_words(text: str) -> list[str]:
+    """What somebody typed into one line, word by word; quotes hold a name with blanks together. Raises ArenaError."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        raise ArenaError(f"a quote in {one_line(text)[:60]} is not closed") from None
+
 
 FindRun = Callable[[str], "pb.Run"]
 """The run that a word means. Raises a sentence of the daemon's client, or of the command line, where there is none."""

@@ -230,6 +230,15 @@ def test_a_mistake_gets_one_sentence_before_anything_starts(
     assert not (tmp_path / "home").exists()
 
 
+def test_a_dry_run_shows_a_prompt_as_it_is_written(mosaic: CommandLine) -> None:
+    words = ["--worker", "llm", "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--dry-run"]
+    answer = mosaic("train", "direct", "--env-id", "FrozenLake-v1", *words)
+    assert answer.code == 0, answer
+    assert "It asks first:\nSYSTEM\nYou cross a frozen lake" in answer.out
+    assert "\n\nUSER\nStep 0.\n@FFF\nFHFH\n" in answer.out
+    assert "{'role'" not in answer.out
+
+
 def test_a_dry_run_prints_what_would_run_and_starts_nothing(mosaic: CommandLine, tmp_path: Path) -> None:
     words = ("train", "count", "--env-id", "T", "--total-timesteps", "2k", "--dry-run")
     answer = mosaic(*words)

@@ -11,7 +11,7 @@ import pytest
 
 from gym_gui.services.arena import files, page, report
 from gym_gui.services.arena.contest import require_same_game, require_some
-from gym_gui.services.arena.entries import Finder, admitted
+from gym_gui.services.arena.entries import Finder, admitted, entry_words
 from gym_gui.services.arena.errors import ArenaBusyError, ArenaError
 from gym_gui.services.arena.model import Arena, Entry, Kind, from_json, to_json
 from gym_gui.services.arena.played import (
@@ -100,6 +100,12 @@ def test_an_entry_may_have_a_name_of_its_own_and_no_two_share_a_folder(tmp_path:
     finder = Finder(MosaicPaths(tmp_path), lambda word: pytest.fail("no run was named"))
     found = admitted(arena_of(), [finder.find("A=random"), finder.find("A=optimal")], known_is_fine=False)
     assert [one.label for one in found.entries] == ["A", "A 2"] and len({one.key for one in found.entries}) == 2
+
+
+def test_a_name_with_blanks_can_be_typed_in_quotes() -> None:
+    assert entry_words("random 'LLM (plan)=llm-lake' \"My net\"=ppo") == ["random", "LLM (plan)=llm-lake", "My net=ppo"]
+    with pytest.raises(ArenaError, match="is not closed"):
+        entry_words("random 'LLM")
 
 
 def test_an_unknown_entry_is_told_the_nearest_one(tmp_path: Path) -> None:

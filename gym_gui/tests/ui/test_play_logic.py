@@ -11,7 +11,17 @@ from pytestqt.qtbot import QtBot
 
 from gym_gui.services.play_sessions import MOST_SEATS
 from gym_gui.ui.play import words
-from gym_gui.ui.play.actors import HUMAN, MOST_PIECES, POLICY, UNKNOWN, ActorStripe, stripe_words
+from gym_gui.ui.play.actors import (
+    HUMAN,
+    MODEL,
+    MOST_PIECES,
+    POLICY,
+    UNKNOWN,
+    ActorStripe,
+    actor_colour,
+    actor_title,
+    stripe_words,
+)
 from gym_gui.ui.play.episodes_model import EPISODE, SEED, EpisodeRow, EpisodeTable
 from gym_gui.ui.play.episodes_panel import _EpisodeView
 from gym_gui.ui.play.live_stripe import LiveStripe
@@ -22,7 +32,7 @@ from gym_gui.ui.play.steps_advice import MOST_BARS, bars_of
 from gym_gui.ui.play.steps_chart import MOST_POINTS, ReturnCurve
 from gym_gui.ui.play.steps_ring import StepRing
 from gym_gui.ui.play.steps_table import WHO, StepTable, StepView
-from gym_gui.ui.theme import Themes
+from gym_gui.ui.theme import DARK, Themes
 from mosaic_protocol.events import TrainingStep
 from mosaic_protocol.live.key_map import Binding, KeyMap
 from mosaic_protocol.live.messages import Hello, Round, SeatState, State
@@ -34,6 +44,11 @@ WAITING = Hello("FrozenLake-v1", "toy_text", KEYS, True, 4.0, action_names=("lef
 
 
 # ---- who acted ---------------------------------------------------------------------------------------------------
+
+
+def test_a_language_model_looks_like_an_agent_and_not_like_nobody() -> None:
+    assert actor_title(MODEL) == "the model"
+    assert actor_colour(MODEL, DARK) == actor_colour(POLICY, DARK) != actor_colour(UNKNOWN, DARK)
 
 
 def test_a_stripe_keeps_who_acted_in_order() -> None:

@@ -18,6 +18,8 @@ from PyQt6.QtWidgets import (
     QWidget,
 )
 
+from gym_gui.services.arena.entries import entry_words
+from gym_gui.services.arena.errors import ArenaError
 from gym_gui.services.arena.model import Arena
 from gym_gui.services.arena.seeds import shown_seeds
 from gym_gui.services.run_words import ago
@@ -65,7 +67,12 @@ class ArenasPanel(QWidget):
         for field, name, help_text, width in (
             (self.env_id, tr("Environment"), tr("The environment of all entries"), 108),
             (self.seeds, tr("Seeds"), tr("An episode for each: 0-99 or 3,5,8"), 56),
-            (self.entries, tr("Entries"), tr("Who plays: random, optimal, a run with a checkpoint, steps:RUN"), 110),
+            (
+                self.entries,
+                tr("Entries"),
+                tr('Who plays: random, optimal, a run with a checkpoint, steps:RUN; "The net"=RUN gives a name'),
+                110,
+            ),
         ):
             field.setAccessibleName(name)
             field.setToolTip(help_text)
@@ -133,7 +140,12 @@ class ArenasPanel(QWidget):
 
     def _begin(self) -> None:
         self.told.hide()
-        words = self.entries.text().split()
+        try:
+            words = entry_words(self.entries.text())
+        except ArenaError as error:
+            tell(self.told, str(error), "error")
+            self.entries.setFocus()
+            return
         if not words:
             tell(self.told, self.tr("Say who plays: optimal random, the name of a run, or steps:RUN."), "error")
             self.told.show()

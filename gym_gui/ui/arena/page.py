@@ -6,6 +6,8 @@ from PyQt6.QtCore import Qt, pyqtSignal
 from PyQt6.QtGui import QKeyEvent, QResizeEvent
 from PyQt6.QtWidgets import QFrame, QHBoxLayout, QLabel, QLineEdit, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
+from gym_gui.services.arena.entries import entry_words
+from gym_gui.services.arena.errors import ArenaError
 from gym_gui.services.arena.report import finding
 from gym_gui.services.arena.seeds import shown_seeds
 from gym_gui.services.arena.standings import Measure
@@ -127,7 +129,10 @@ class ArenaPage(QWidget):
         self._upper.setAlignment(self._matrix_card, Qt.AlignmentFlag.AlignTop if beside else Qt.AlignmentFlag(0))
 
     def _add(self) -> None:
-        self._desk.add(self.entry.text().split())
+        try:
+            self._desk.add(entry_words(self.entry.text()))
+        except ArenaError as error:
+            tell(self.sentence, str(error), "error")
 
     # ---- telling -------------------------------------------------------------------------------------------------
 

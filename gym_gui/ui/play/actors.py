@@ -1,6 +1,6 @@
 """Who acted: what each actor is called, its colour and icon, and who made which part of an episode. Mostly without Qt.
 
-Orange is the person and blue the policy, or the agent that learns, wherever a step is shown.
+Orange is the person and blue the policy, the agent that learns, or the language model, wherever a step is shown.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mosaic_protocol.live.messages import State
 from mosaic_protocol.plain_text import one_line
 from mosaic_protocol.steps.chunk import ACTOR, EPISODE, OpenedChunk
 
-HUMAN, POLICY, RANDOM, SCRIPTED, AGENT = "human", "policy", "random", "scripted", "agent"
+HUMAN, POLICY, RANDOM, SCRIPTED, AGENT, MODEL = "human", "policy", "random", "scripted", "agent", "llm"
 UNKNOWN = ""
 """Steps that were made before somebody looked."""
 _TITLES = {
@@ -26,9 +26,10 @@ _TITLES = {
     RANDOM: "chance",
     SCRIPTED: "the script",
     AGENT: "the agent",
+    MODEL: "the model",
     UNKNOWN: "unknown",
 }
-_CURVES = {POLICY: 0, AGENT: 0, HUMAN: 1, RANDOM: 2, SCRIPTED: 3}
+_CURVES = {POLICY: 0, AGENT: 0, MODEL: 0, HUMAN: 1, RANDOM: 2, SCRIPTED: 3}
 _ICONS = {HUMAN: "human", POLICY: "worker", RANDOM: "dice", SCRIPTED: "script"}
 MOST_PIECES = 240
 """Finer than a stripe on the screen shows."""
