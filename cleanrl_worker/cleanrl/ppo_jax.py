@@ -368,7 +368,7 @@ def check(args: Args) -> None:
 
 def make_envs(args: Args) -> CompiledEnvs:
     """JAX set up, and the environments. Raises UsageError."""
-    start(args.xla_threads)
+    start(args.xla_threads, args.seed)
     return CompiledEnvs(args.env_id, args.num_envs)
 
 

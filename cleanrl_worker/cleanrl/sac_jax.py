@@ -336,7 +336,7 @@ def check(args: Args) -> None:
 
 def make_envs(args: Args) -> SyncVectorEnv:
     """JAX set up, and the environments, checked for what this algorithm can handle. Raises UsageError."""
-    start(args.xla_threads)
+    start(args.xla_threads, args.seed)
     return make_vector_envs(ALGORITHM, args, "bounded", others=DISCRETE_SCRIPTS)
 
 

@@ -8,8 +8,11 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import random
 from functools import cache
 from pathlib import Path
+
+import numpy as np
 
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_worker.compiled.names import NO_JAX
@@ -25,13 +28,16 @@ __all__ = ["jax", "jnp", "start"]
 _MOST_CACHED_BYTES = 256 * 2**20
 
 
-def start(threads: int = 1) -> None:
+def start(threads: int, seed: int) -> None:
     """Set JAX up; call before the first computation. `threads`: how many calculate, in a process that has not begun.
+    `seed`: for the generators that the process has beside JAX's, which an environment may draw from.
 
     Networks of script size are slower on two threads than on one, so one is the default of every script. Programs that
     were compiled once are kept below the data root and shared by all runs of this machine: a second run of the same
     shape starts at once.
     """
+    random.seed(seed)
+    np.random.seed(seed)
     os.environ["PJRT_NPROC"] = str(threads)  # read when the first array is made, and by nothing else
     jax.config.update("jax_platforms", "cpu")
     folder = MosaicPaths.from_environment().jax_cache / _machine()
