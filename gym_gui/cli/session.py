@@ -99,8 +99,11 @@ class CliSession:
         return f"the trainer daemon on {self.elsewhere.server.destination}"
 
     def why_away(self) -> str:
-        """Why a daemon elsewhere cannot be reached; "" for one that is merely not there."""
-        return "" if self.elsewhere is None or self.elsewhere.state.is_up else self.elsewhere.state.sentence
+        """Why a daemon elsewhere cannot be reached; "" for one of this machine."""
+        if self.elsewhere is None:
+            return ""
+        state = self.elsewhere.state
+        return f"{self.daemon_name} is away" if state.is_up else state.sentence
 
     def tell_cuts(self) -> None:
         """From here on say on stderr when the link to a daemon elsewhere is cut, and when it is back."""

@@ -30,7 +30,10 @@ _START_WORKERS = (
     "local_executor open_replay play_advice play_seats play_sessions play_undo policy_process "
     "resumed_environments runtime script_process tracking trainer_cleanrl_worker video video_resume warm_pool warm_up"
 )
-_START_PROGRAMS = "docs_site live_stage nothing_left_running onboarding own_server run_servers slow_tests xmpp_docs"
+_START_PROGRAMS = (
+    "cli_on docs_site elsewhere live_stage nothing_left_running onboarding own_server remote_link run_servers "
+    "slow_tests ssh_command xmpp_docs"
+)
 SLOW_FILES = frozenset(
     f"test_{name}.py" for name in f"{_BUILD_ENVIRONMENTS} {_START_WORKERS} {_START_PROGRAMS}".split()
 )
