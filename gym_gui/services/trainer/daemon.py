@@ -182,7 +182,7 @@ class TrainerDaemon:
             enabled=settings.warm_starts,
             tell=tell_of_host,
         )
-        executor = Fleet(paths, HostAgent(paths, warm_pool, tell_of_host))
+        executor = Fleet(paths, HostAgent(paths, warm_pool, tell_of_host), settings.host_hours * 3600)
         capacity = await executor.capacity(settings.cpus or None, settings.memory_mb or None)
         orchestrator = TrainerOrchestrator(
             paths,

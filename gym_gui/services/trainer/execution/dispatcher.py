@@ -322,6 +322,8 @@ def _env_on(site: Site, manifest: WorkerManifest) -> dict[str, str]:
         PACKAGE_VARIABLE: str(site.code / manifest.package_dir.name),
         "PYTHONPATH": str(site.code),
         "MOSAIC_GRPC_TARGET": site.target,
+        "MOSAIC_HOST_AGENT": str(site.agent),
+        "MOSAIC_LEAVE_SECONDS": f"{site.leave_seconds:g}",
         "PYTHONUNBUFFERED": "1",
     }
 

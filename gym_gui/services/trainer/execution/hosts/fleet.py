@@ -39,6 +39,13 @@ class Site:
     facts: HostFacts
     code: PurePosixPath
     target: str
+    leave_seconds: float
+    """How long a worker there goes on when nobody can be reached."""
+
+    @property
+    def agent(self) -> PurePosixPath:
+        """The socket of its agent."""
+        return PurePosixPath(self.facts.home) / "agent" / "agent.sock"
 
     @property
     def paths(self) -> MosaicPaths:
@@ -64,8 +71,8 @@ class HostState:
 class Fleet(Executor):
     """Belongs to the daemon's event loop. ``where`` names the host of a run, "" for this machine."""
 
-    def __init__(self, paths: MosaicPaths, here: Executor) -> None:
-        self._paths, self._here = paths, here
+    def __init__(self, paths: MosaicPaths, here: Executor, leave_seconds: float) -> None:
+        self._paths, self._here, self._leave_seconds = paths, here, leave_seconds
         self._book = HostBook(paths)
         self._seen: object = None
         self._hosts: dict[str, Host] = {}
@@ -126,7 +133,7 @@ class Fleet(Executor):
         link = self._remote(name).link
         if link.why_away or link.facts is None:
             raise NotReadyError(f"waits: {link.why_away}")
-        return Site(link.host, link.facts, PurePosixPath(link.code_folder), link.target)
+        return Site(link.host, link.facts, PurePosixPath(link.code_folder), link.target, self._leave_seconds)
 
     def give_up(self, run_id: str) -> None:
         """Wait no more for the host of a run."""
