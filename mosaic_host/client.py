@@ -167,6 +167,9 @@ class AgentClient(Executor, Hosting):
     async def retire(self) -> bool:
         return bool(await self._call("retire"))
 
+    async def runs(self) -> list[str]:
+        return list(await self._call("runs"))
+
     async def make_run(self, run_id: str) -> None:
         await self._call("make_run", run_id)
 

@@ -75,6 +75,9 @@ class HostedAgent(HostAgent, Hosting):
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
+    async def runs(self) -> list[str]:
+        return await asyncio.to_thread(lambda: sorted(folder.name for folder in _folders(self._paths.runs)))
+
     async def make_run(self, run_id: str) -> None:
         its, logs = self._paths.run(run_id), self._paths.run_logs(run_id)
         for folder in (self._paths.configs, its.outbox, its.claims, logs):

@@ -66,6 +66,10 @@ class Hosting(ABC):
         """Leave, unless a worker lives here; whether it does."""
 
     @abstractmethod
+    async def runs(self) -> list[str]:
+        """The ids of the runs that have a folder here, be they of this daemon or of another."""
+
+    @abstractmethod
     async def make_run(self, run_id: str) -> None:
         """Make the folders that a launch needs."""
 

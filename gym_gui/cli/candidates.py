@@ -61,7 +61,7 @@ def hosts(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterat
     from gym_gui.services.hosts.book import ANY, HostBook
 
     known = HostBook(CliSession.at(ctx.find_root().params.get("home")).paths).hosts()
-    words = [*known, *([ANY] if ctx.info_name == "train" else [])]
+    words = [*known, *([ANY] if ctx.info_name in ("train", "sweep", "start") else [])]
     yield from (CompletionItem(word) for word in words if word.startswith(incomplete))
 
 

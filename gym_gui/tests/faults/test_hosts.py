@@ -211,3 +211,46 @@ def test_a_host_that_stays_away_has_its_runs_closed_as_lost_and_read_later(root:
         assert steps == list(range(1, len(steps) + 1))
     finally:
         daemon.clean_up()
+
+
+@pytest.mark.nightly
+def test_runs_spread_over_two_hosts_lose_nothing_to_a_cut_and_a_killed_daemon(root: Path, node: FarHost) -> None:
+    """In the middle one host is cut off, and the daemon killed while it is."""
+    home = root / "spread"
+    home.mkdir()
+    other = FarHost(root, "node2", hidden=[home])
+    daemon = DaemonProcess(home, cpus=1)
+    daemon.env["MOSAIC_SSH_CONFIG"] = str(node.write_ssh_config(other))
+    try:
+        other.start()
+        for host in (node, other):
+            host.add_to(daemon.paths, cpus=2)
+        daemon.start()
+        runs = [far_run(daemon, steps=400, host="any", name=f"run-{number}") for number in range(8)]
+        wait_for("both hosts to have runs", lambda: {"node1", "node2"} <= {daemon.client.run(one).host for one in runs})
+        wait_for("them to train", lambda: any(daemon.client.run(one).last_step > 20 for one in runs))
+        other.cut()
+        try:
+            wait_for("the cut to be told", lambda: any(daemon.client.run(one).host_away for one in runs))
+            daemon.kill()
+            daemon.start()
+        finally:
+            other.mend()
+        for run_id in runs:
+            assert daemon.wait_over(run_id, timeout=120).outcome == "completed", daemon._describe(run_id)
+            assert steps_of(daemon, run_id) == list(range(1, 401))
+            assert daemon.starts(run_id) == 1
+        registry = daemon.registry()
+        try:
+            check_history(registry, **daemon.has_cpus)
+        finally:
+            registry.close()
+        for host in (node, other):
+            wait_for("nothing to be left there", lambda host=host: not left_on(host, runs))  # type: ignore[misc]
+    finally:
+        daemon.clean_up()
+        other.remove()
+
+
+def left_on(host: FarHost, runs: list[str]) -> list[str]:
+    return [run_id for run_id in host.run("ls", str(host.disk / "mosaic/trainer/runs")).split() if run_id in runs]

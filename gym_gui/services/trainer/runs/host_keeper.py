@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from gym_gui.services.trainer.errors import UnknownRunError
 from gym_gui.services.trainer.execution.hosts.fleet import Fleet, allowed
 from gym_gui.services.trainer.runs.orchestrator import TrainerOrchestrator
 from gym_gui.services.trainer.runs.run_queue import ANY
@@ -48,10 +49,21 @@ class HostKeeper:
             is_open = not state.host.drained and state.is_wanted and not state.why_away
             known[state.host.name] = (capacity, is_open)
         if known != self._known:
+            for name, (_, is_open) in known.items():
+                if is_open and not self._known.get(name, (None, False))[1]:
+                    self._orchestrator.spawn(self._fleet.tidy(name, self._is_finished))
             self._known = known
             self._orchestrator.queue.set_hosts(known)
             self._orchestrator.start_what_can()
             self._orchestrator.announce()
+
+    def _is_finished(self, run_id: str) -> bool:
+        """Whether a run of this daemon is over and read: one that is not known is another daemon's."""
+        try:
+            run = self._orchestrator.registry.get(run_id)
+        except UnknownRunError:
+            return False
+        return run.is_over and not run.journal_unread and run_id not in self._orchestrator.tracked
 
     def why_it_waits(self, run: RunRecord) -> str:
         """Of a queued run: why the host that it names takes nobody."""

@@ -140,9 +140,9 @@ class Fleet(Executor):
         if (name := self.where(run_id)) != "":
             self._remote(name).give_up(run_id)
 
-    def away_since(self, run_id: str) -> float | None:
-        name = self.where(run_id)
-        return self._remote(name).away_since() if name else None
+    async def tidy(self, name: str, is_finished: Callable[[str], bool]) -> None:
+        """Remove from a host what is finished; ``is_finished`` is asked in a thread."""
+        await self._remote(name).tidy(is_finished)
 
     def _remote(self, name: str) -> RemoteExecutor:
         host = self._hosts.get(name, Host(name, ""))

@@ -54,9 +54,14 @@ class RemoteExecutor(Executor):
     def why_away(self, run_id: str) -> str:
         return self.link.why_away
 
-    def away_since(self) -> float | None:
-        """Since when the host is away, by the monotonic clock."""
-        return self.link.away_since
+    async def tidy(self, is_finished: Callable[[str], bool]) -> None:
+        """Remove what a daemon that was killed did not get to: files of runs that are here whole. Others may be another
+        daemon's."""
+        with suppress(ConnectionError):
+            client = self.link.client_now()
+            for run_id in await client.runs():
+                if await asyncio.to_thread(is_finished, run_id):
+                    await client.forget_run(run_id)
 
     def give_up(self, run_id: str) -> None:
         """Wait for the host no more where this run is concerned."""
