@@ -166,7 +166,7 @@ class RemoteExecutor(Executor):
 
     async def read_file(self, run_id: str, name: str) -> bytes:
         if run_id not in self._home:
-            with suppress(ConnectionError):
+            with suppress(ConnectionError, FileNotFoundError):  # what the daemon notes of a run is here alone
                 return await self.link.client_now().read_file(run_id, name)
         return await self._here.read_file(run_id, name)
 
