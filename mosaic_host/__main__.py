@@ -9,11 +9,12 @@ import argparse
 import asyncio
 import fcntl
 import os
+import signal
 import socket
 import sys
 from pathlib import Path
 
-from mosaic_host.agent import HostAgent
+from mosaic_host.hosted import HostedAgent
 from mosaic_host.server import AgentServer
 from mosaic_host.warm_pool import WarmPool
 from mosaic_protocol.paths import MosaicPaths
@@ -28,7 +29,8 @@ def main() -> None:
     listening = _bound(options.socket.absolute())
     if not options.foreground:
         _leave_the_session(paths.logs / "host_agent.log")
-    asyncio.run(_serve(paths, listening, linger=options.linger, warm=not options.cold))
+    _reset_signals()
+    asyncio.run(_serve(paths, listening, options))
     options.socket.unlink(missing_ok=True)
 
 
@@ -56,15 +58,27 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--home", type=Path, required=True, help="the data root with the runs of this machine")
     parser.add_argument("--socket", type=Path, required=True, help="where to listen; in a folder that is yours alone")
     parser.add_argument("--linger", type=float, default=600.0, help="seconds to stay when no client is connected")
+    parser.add_argument("--stay", action="store_true", help="stay also without a client while a worker lives")
     parser.add_argument("--cold", action="store_true", help="spawn every worker, without fork servers")
     parser.add_argument("--foreground", action="store_true", help="stay in this session, for a service manager")
     return parser.parse_args()
 
 
-async def _serve(paths: MosaicPaths, listening: socket.socket, *, linger: float, warm: bool) -> None:
-    server = AgentServer(linger)
-    pool = WarmPool(paths.logs / "fork_server.log", enabled=warm, tell=server.tell)
-    await server.serve(HostAgent(paths, pool, server.tell), listening)
+async def _serve(paths: MosaicPaths, listening: socket.socket, options: argparse.Namespace) -> None:
+    agents: list[HostedAgent] = []
+    server = AgentServer(options.linger, lambda: options.stay and any(agent.has_workers() for agent in agents))
+    pool = WarmPool(paths.logs / "fork_server.log", enabled=not options.cold, tell=server.tell)
+    agent = HostedAgent(paths, pool, server.tell)
+    agents.append(agent)
+    agent.leave = server.leave
+    await server.serve(agent, listening)
+
+
+def _reset_signals() -> None:
+    """Whoever started it may ignore some, and workers would inherit that."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
 def _leave_the_session(log: Path) -> None:

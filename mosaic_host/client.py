@@ -10,13 +10,14 @@ from typing import Any
 from mosaic_host import wire
 from mosaic_host.capacity import HostCapacity
 from mosaic_host.executor import Claimant, Executor, LaunchSpec, LogPart, OutboxPart, StartedWorker, WorkerHandle
+from mosaic_host.hosting import FileState, HostFacts, Hosting
 from mosaic_host.log_files import LogPlace
 from mosaic_host.telling import HostEvent, Tell, to_plain_log
 from mosaic_protocol.outbox import OutboxPlace
 from mosaic_protocol.unix_socket import dialled
 
 
-class AgentClient(Executor):
+class AgentClient(Executor, Hosting):
     """Belongs to one event loop. A broken pipe ends every call that waits, with a :class:`wire.PipeError`; it says
     nothing about the workers."""
 
@@ -29,6 +30,10 @@ class AgentClient(Executor):
     @classmethod
     async def connect(cls, socket: Path, tell: Tell = to_plain_log) -> AgentClient:
         return cls(*await asyncio.open_unix_connection(dialled(socket), limit=wire.LINE_BYTES), tell)
+
+    async def hung_up(self) -> None:
+        """Return when the agent cannot be reached through this pipe any more."""
+        await asyncio.wait([self._listener])
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         reason = "the host agent hung up"
@@ -152,3 +157,40 @@ class AgentClient(Executor):
 
     async def drop_idle(self) -> None:
         await self._call("drop_idle")
+
+    # ---- for a daemon elsewhere ----------------------------------------------------------------------------------
+
+    async def describe(self) -> HostFacts:
+        facts: HostFacts = await self._call("describe")
+        return facts
+
+    async def retire(self) -> bool:
+        return bool(await self._call("retire"))
+
+    async def runs(self) -> list[str]:
+        return list(await self._call("runs"))
+
+    async def make_run(self, run_id: str) -> None:
+        await self._call("make_run", run_id)
+
+    async def put(self, run_id: str, area: str, name: str, offset: int, content: bytes) -> None:
+        await self._call("put", run_id, area, name, offset, content)
+
+    async def files(self, run_id: str) -> list[FileState]:
+        return list(await self._call("files", run_id))
+
+    async def read_piece(self, run_id: str, area: str, name: str, offset: int, most: int) -> bytes:
+        return bytes(await self._call("read_piece", run_id, area, name, offset, most))
+
+    async def digest(self, run_id: str, area: str, name: str) -> str:
+        return str(await self._call("digest", run_id, area, name))
+
+    async def start_once(self, spec: LaunchSpec) -> StartedWorker:
+        started: StartedWorker = await self._call("start_once", spec)
+        return started
+
+    async def end_run(self, run_id: str) -> None:
+        await self._call("end_run", run_id)
+
+    async def forget_run(self, run_id: str) -> None:
+        await self._call("forget_run", run_id)

@@ -31,6 +31,8 @@ class LaunchSpec:
     stdout: Path
     stderr: Path
     warm_module: str = ""
+    inputs: tuple[tuple[Path, Path], ...] = ()
+    """Files and folders that have to be where the worker runs, and where there."""
 
     @property
     def command(self) -> list[str]:
@@ -208,6 +210,16 @@ class Executor(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Let go of everything but the workers."""
+
+    def why_away(self, run_id: str) -> str:
+        """Why the place where a run goes on cannot be reached in this moment, "" when it can. A run whose place is away
+        says nothing, and is not late because of that."""
+        return ""
+
+    def give_up(self, run_id: str) -> None:
+        """Wait no more for a place that cannot be reached, where this run is concerned. What is not known of it stays
+        unknown until the place is back."""
+        raise NotImplementedError("nobody gives up this machine")
 
 
 def locator_of(process: ProcessIdentity) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mosaic_host import wire
@@ -17,8 +17,10 @@ _FIRST_CLIENT_SECONDS = 60.0
 class AgentServer:
     """Serves until nobody was connected for ``linger`` seconds; workers go on. Belongs to one event loop."""
 
-    def __init__(self, linger: float) -> None:
-        self._linger = linger
+    def __init__(self, linger: float, is_busy: Callable[[], bool] = lambda: False) -> None:
+        """``is_busy``: whether it has to stay all the same; asked in a thread."""
+        self._linger, self._is_busy = linger, is_busy
+        self._leaving = False
         self._clients: set[asyncio.StreamWriter] = set()
         self._changed = asyncio.Event()
 
@@ -48,8 +50,18 @@ class AgentServer:
                 async with asyncio.timeout(None if self._clients else patience):
                     await self._changed.wait()
             except TimeoutError:
+                if not await asyncio.to_thread(self._is_busy):
+                    return
+            if self._leaving:
                 return
             patience = self._linger
+
+    def leave(self) -> None:
+        """Serve nobody any more. Belongs to the loop."""
+        self._leaving = True
+        self._changed.set()
+        for client in self._clients:
+            client.close()
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         calls: dict[int, asyncio.Task[None]] = {}

@@ -1,8 +1,8 @@
 """The executor's interface as JSON lines: a call by its name, an answer by its number, events in between.
 
 ``{"id": 7, "call": "wait", "args": [...]}`` is answered once by ``{"id": 7, "result": ...}`` or ``{"id": 7, "error":
-{...}}``; ``{"cancel": 7}`` takes the call back. Types are those of :class:`mosaic_host.executor.Executor`; bytes travel
-as base64.
+{...}}``; ``{"cancel": 7}`` takes the call back. Types are those of :class:`mosaic_host.executor.Executor` and
+:class:`mosaic_host.hosting.Hosting`; bytes travel as base64.
 """
 
 from __future__ import annotations
@@ -17,11 +17,17 @@ import msgspec
 
 from mosaic_host.errors import Refusal, StartError
 from mosaic_host.executor import Executor
+from mosaic_host.hosting import Hosting
 from mosaic_protocol.outbox import MOST_MESSAGE_BYTES
 
 LINE_BYTES = 2 * MOST_MESSAGE_BYTES
 """The longest line that is read: a part of a journal, in base64."""
-CALLS = frozenset(name for name in vars(Executor) if not name.startswith("_")) - {"close"}
+_OF_THE_CALLER = frozenset({"close", "why_away", "give_up"})
+_INTERFACES = (Executor, Hosting)
+CALLS = (
+    frozenset(name for interface in _INTERFACES for name in vars(interface) if not name.startswith("_"))
+    - _OF_THE_CALLER
+)
 
 
 class PipeError(ConnectionError):
@@ -78,7 +84,7 @@ def error_from(fields: dict[str, Any]) -> Exception:
 @cache
 def _types_of(call: str) -> list[tuple[str, Any]]:
     """Names and types of the parameters in their order, those of the result last."""
-    method = getattr(Executor, call)
+    method = next(getattr(interface, call) for interface in _INTERFACES if call in vars(interface))
     hints = get_type_hints(method)
     names = [name for name in inspect.signature(method).parameters if name != "self"]
     return [*((name, hints[name]) for name in names), ("return", hints["return"])]

@@ -78,6 +78,7 @@ PlainName = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_c
 ModulePath = Annotated[
     str, Field(max_length=200, json_schema_extra={"pattern": f"^{_MODULE}$"}), AfterValidator(_checked_module)
 ]
+HostName = Annotated[str, Field(max_length=32, pattern=r"^([a-z0-9][a-z0-9_-]*)?$")]
 Minutes = Annotated[float, Field(gt=0, le=MAX_MINUTES, allow_inf_nan=False)]
 Labels = Annotated[tuple[Label, ...], Field(max_length=MAX_TAGS, strict=False)]  # strict refuses JSON's lists
 
@@ -107,6 +108,9 @@ class Resources(StrictModel):
     cpus: Cpus = Field(default=Cpus(), description="Processor cores.")
     gpus: Gpus = Field(default=Gpus(), description="Graphics processors.")
     memory_mb: Memory = Field(default=Memory(), description="Main memory.")
+    host: HostName = Field(
+        default="", description="The host to run on: a name of hosts.toml, any for the first that fits; empty: here."
+    )
 
 
 class TensorboardArtifacts(StrictModel):

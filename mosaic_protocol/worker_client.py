@@ -45,6 +45,7 @@ from mosaic_protocol.process_identity import ProcessIdentity
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.proto.trainer_pb2_grpc import TrainerServiceStub
 from mosaic_protocol.states import Desired
+from mosaic_protocol.unix_socket import listener
 
 if TYPE_CHECKING:
     from mosaic_protocol.proto.trainer_pb2_grpc import TrainerServiceAsyncStub
@@ -74,6 +75,10 @@ class WorkerContext:
     home: Path
     target: str = ""
     """The address of the daemon, the socket of its data root unless somebody named another."""
+    agent: Path | None = None
+    """The socket of the host agent, for a worker on another machine than its daemon."""
+    leave_seconds: float = 0.0
+    """How long such a worker goes on when neither the daemon nor the agent can be reached."""
 
     @classmethod
     def from_environment(cls, target: str | None = None) -> WorkerContext:
@@ -87,6 +92,7 @@ class WorkerContext:
                 launch_token=os.environ.pop("MOSAIC_LAUNCH_TOKEN"),
                 home=Path(os.environ["MOSAIC_HOME"]),
                 target=target or os.environ.get("MOSAIC_GRPC_TARGET", ""),
+                **_left_alone(os.environ),
             )
         except KeyError as error:
             raise RuntimeError(
@@ -125,6 +131,8 @@ class WorkerSession:
         self._thread: threading.Thread | None = None
         self._stop_talking = threading.Event()
         self._stop_wanted_at: float | None = None
+        self._heard_at = time.monotonic()
+        """When the daemon, or the agent in its place, was there last."""
 
     @classmethod
     def from_environment(
@@ -340,7 +348,17 @@ class WorkerSession:
                 traceback.print_exc()
             backoff = 0.05 if time.monotonic() - began > 5 else min(_MAX_BACKOFF, backoff * 2)
             self._write_held()
+            self._leave_if_alone()
             await self._pause(backoff * random.uniform(0.5, 1.0))
+
+    def _leave_if_alone(self) -> None:
+        """On another machine nobody may ever come back for it. A worker beside its daemon goes on."""
+        agent, now = self.context.agent, time.monotonic()
+        if agent is None or listener(agent) is not None:
+            self._heard_at = now
+        elif now - self._heard_at > self.context.leave_seconds:
+            waited = f"{self.context.leave_seconds:g} s"
+            self.request(Desired.STOP, f"neither the trainer daemon nor the host agent could be reached for {waited}")
 
     async def _pause(self, seconds: float) -> None:
         """In short naps and not in another thread: where no thread can be had, a healthy run must not fall silent."""
@@ -432,12 +450,19 @@ class WorkerSession:
             throttled=self._throttled or (WAITS if self._journal.held else ""),
         )
         answer = await stub.Heartbeat(request, metadata=meta, timeout=_CALL_TIMEOUT)
+        self._heard_at = time.monotonic()
         if answer.desired == Desired.STOP:
             self.request(Desired.STOP)
 
     async def _listen(self, stub: TrainerServiceAsyncStub, meta: tuple[tuple[str, str], ...]) -> None:
         async for message in stub.ControlStream(pb.ControlHello(run_id=self.context.run_id), metadata=meta):
             self.request(Desired(message.desired), message.reason, message.grace_seconds or None)
+
+
+def _left_alone(environ: Mapping[str, str]) -> dict[str, Any]:
+    """What a worker on another machine is told of being left alone; nothing on the daemon's own."""
+    agent = environ.get("MOSAIC_HOST_AGENT")
+    return {"agent": Path(agent), "leave_seconds": float(environ["MOSAIC_LEAVE_SECONDS"])} if agent else {}
 
 
 def _unless_closed(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:

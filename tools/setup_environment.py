@@ -82,6 +82,7 @@ LIBRARIES = {
         "libqt5gui5": ("/usr/lib/*/libQt5Gui.so.5", "the tests on Procgen's games"),
         "xvfb": ("/usr/bin/Xvfb", "the tests of the cockpit on a screen"),
         "openssh-server": ("/usr/sbin/sshd", "the tests that reach another machine over SSH"),
+        "iproute2": ("/usr/sbin/ip", "the tests with other machines in namespaces"),
         "prosody": ("/usr/bin/prosody", "the tests of BDI agents on an XMPP server"),
         "xauth": ("/usr/bin/xauth", "the tests of the cockpit on a screen"),
     },

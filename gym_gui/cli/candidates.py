@@ -59,6 +59,15 @@ def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterato
 
 
 @_silently
+def hosts(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterator[CompletionItem]:
+    from gym_gui.services.hosts.book import ANY, HostBook
+
+    known = HostBook(CliSession.at(ctx.find_root().params.get("home")).paths).hosts()
+    words = [*known, *([ANY] if ctx.info_name in ("train", "sweep", "start") else [])]
+    yield from (CompletionItem(word) for word in words if word.startswith(incomplete))
+
+
+@_silently
 def presets(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterator[CompletionItem]:
     """The presets of the algorithm that was typed."""
     from mosaic_protocol.worker_manifest import discover

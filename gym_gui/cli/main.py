@@ -27,6 +27,7 @@ from gym_gui.cli.commands.diff import diff
 from gym_gui.cli.commands.doctor import doctor
 from gym_gui.cli.commands.evaluate import evaluate, policy
 from gym_gui.cli.commands.follow import follow
+from gym_gui.cli.commands.hosts import hosts
 from gym_gui.cli.commands.import_checkpoint import import_checkpoint
 from gym_gui.cli.commands.import_logs import import_logs
 from gym_gui.cli.commands.logs import logs
@@ -186,6 +187,7 @@ for _command in (
     presets,
     workers,
     bundles,
+    hosts,
     doctor,
     daemon,
     completion,

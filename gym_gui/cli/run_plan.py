@@ -65,6 +65,7 @@ class TrainRequest:
     cpus: int = 1
     gpus: int = 0
     memory_mb: int = 0
+    host: str = ""
     max_wallclock_minutes: float | None = None
     notes: str = ""
     tags: tuple[str, ...] = ()
@@ -255,6 +256,7 @@ def _config(request: TrainRequest, script: ChosenScript, flags: Mapping[str, Any
         cpus=request.cpus,
         gpus=max(request.gpus, 1) if manifest.capabilities.gpu_required else request.gpus,
         memory_mb=request.memory_mb,
+        host=request.host,
         max_wallclock_minutes=request.max_wallclock_minutes,
         notes=request.notes,
         tags=tuple(request.tags),

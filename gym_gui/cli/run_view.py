@@ -84,6 +84,8 @@ def run_object(run: pb.Run) -> dict[str, Any]:
         "headline": dict(run.headline),
         "interactive": run.interactive,
         "throttled": run.throttled or None,
+        "host": run.host or None,
+        "host_away": run.host_away or None,
         "queue_position": run.queue_position or None,
         "created_at": run.created_at,
         "started_at": run.started_at or None,

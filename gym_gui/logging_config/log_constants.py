@@ -28,6 +28,8 @@ LOG_TRAINER_HOUSEKEEPING = LogConstant("LOG407", logging.INFO, "housekeeping")
 LOG_SOCKET_MENDED = LogConstant("LOG408", logging.WARNING, "the socket was removed or replaced; made again")
 LOG_TOKEN_REPLACED = LogConstant("LOG409", logging.WARNING, "the clients' token was removed or readable by others")
 LOG_DATABASE_REMOVED = LogConstant("LOG411", logging.ERROR, "a database was removed; writing it again")
+LOG_HOST_REACHED = LogConstant("LOG412", logging.INFO, "a host can be reached")
+LOG_HOST_AWAY = LogConstant("LOG413", logging.WARNING, "a host cannot be reached; trying again")
 LOG_TRAINER_REPLACED = LogConstant("LOG410", logging.ERROR, "the data root was replaced; leaving")
 
 LOG_RUN_SUBMITTED = LogConstant("LOG501", logging.INFO, "run accepted")

@@ -24,6 +24,8 @@ def why_no_room(paths: MosaicPaths, resources: Mapping[str, Any], *, interactive
     from gym_gui.services.trainer.runs.run_queue import Demand, RunQueue
 
     asked = Resources.model_validate(resources)
+    if asked.host:
+        return ""  # only the daemon knows its hosts, and it refuses what does not fit
     wanted = asked.cpus.requested, asked.gpus.requested, asked.memory_mb.requested
     demand = Demand(*wanted, asked.gpus.mandatory, interactive)
     capacity, apart = _of_running_daemon(paths) or _of_this_machine(needs_gpus=demand.mandatory_gpus > 0)

@@ -40,6 +40,7 @@ class RunRequest:
     cpus: int = 1
     gpus: int = 0
     memory_mb: int = 0
+    host: str = ""
     max_wallclock_minutes: float | None = None
     notes: str = ""
     tags: tuple[str, ...] = ()
@@ -65,6 +66,7 @@ class RunRequest:
                 # Mandatory: a run that asked for a GPU must not train on the CPU without a word.
                 "gpus": {"requested": self.gpus, "mandatory": self.gpus},
                 "memory_mb": {"requested": self.memory_mb},
+                **({"host": self.host} if self.host else {}),
             },
             "artifacts": {"tensorboard": {"enabled": self.tensorboard}, **self.artifacts},
             "metadata": {"worker": worker, "notes": self.notes, "tags": list(self.tags), **self._group()},
@@ -130,6 +132,7 @@ def _run_options(request: RunRequest, plain_name: str) -> list[str]:
         ("--cpus", request.cpus, 1),
         ("--gpus", request.gpus, 0),
         ("--memory-mb", request.memory_mb, 0),
+        ("--host", request.host, ""),
         ("--max-wallclock-minutes", request.max_wallclock_minutes, None),
         ("--notes", request.notes, ""),
         ("--agent-id", request.agent_id, ""),

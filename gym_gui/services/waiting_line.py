@@ -11,6 +11,8 @@ from gym_gui.services.run_words import counted, memory_text
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.states import RunState
 
+ANY_HOST = "any"
+
 
 @dataclass(frozen=True)
 class Waiting:
@@ -55,6 +57,14 @@ def demand(run: pb.Run) -> pb.Resources:
     return pb.Resources(cpus=cpus, gpus=gpus, memory_mb=memory)
 
 
+def host_asked(run: pb.Run) -> str:
+    """The host that a run has to be on, "" for this machine."""
+    try:
+        return str((json.loads(run.config_json).get("resources") or {}).get("host", ""))
+    except (ValueError, AttributeError):
+        return ""
+
+
 def demand_text(asked: pb.Resources) -> str:
     parts = [counted(asked.cpus or 1, "CPU")]
     if asked.gpus:
@@ -79,11 +89,14 @@ def waiting_line(queued: Sequence[pb.Run], health: pb.Health) -> list[Waiting]:
 def _line(queued: Sequence[pb.Run], capacity: pb.Resources, reserved: pb.Resources) -> list[Waiting]:
     line: list[Waiting] = []
     for position, run in enumerate(queued, start=1):
-        asked = demand(run)
-        if position == 1:
-            why = _shortage(asked, capacity, reserved) or "starts now"
+        asked, host = demand(run), host_asked(run)
+        ahead = [one for one in queued[: position - 1] if host == ANY_HOST or host_asked(one) in (host, ANY_HOST)]
+        if ahead:
+            why = f"its turn: {ahead[-1].name} is before it"
+        elif host:
+            why = run.reason or f"room on {'any host' if host == ANY_HOST else host}"
         else:
-            why = f"its turn: {queued[position - 2].name} is before it"
+            why = _shortage(asked, capacity, reserved) or "starts now"
         line.append(Waiting(position, run.run_id, run.name, demand_text(asked), why))
     return line
 

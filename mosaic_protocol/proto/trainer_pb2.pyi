@@ -476,6 +476,8 @@ class Run(_message.Message):
     THROTTLED_FIELD_NUMBER: _builtins.int
     JOURNAL_UNREAD_FIELD_NUMBER: _builtins.int
     QUEUE_KEY_FIELD_NUMBER: _builtins.int
+    HOST_FIELD_NUMBER: _builtins.int
+    HOST_AWAY_FIELD_NUMBER: _builtins.int
     INTERACTIVE_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     name: _builtins.str
@@ -525,6 +527,10 @@ class Run(_message.Message):
     """it is over, and what its worker said last is not stored yet"""
     queue_key: _builtins.str
     """Of a run that waits: those with smaller texts start before it. A change of the order changes the key of one run alone."""
+    host: _builtins.str
+    """the host that it was last started on; empty for the daemon's own machine"""
+    host_away: _builtins.str
+    """why that host cannot be reached; empty while it can"""
     interactive: _builtins.bool
     """a person sits before it: its CPUs and its place in line are counted apart"""
     @_builtins.property
@@ -580,11 +586,13 @@ class Run(_message.Message):
         throttled: _builtins.str = ...,
         journal_unread: _builtins.bool = ...,
         queue_key: _builtins.str = ...,
+        host: _builtins.str = ...,
+        host_away: _builtins.str = ...,
         interactive: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "reserved", b"reserved", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "active_seconds", b"active_seconds", "agent_id", b"agent_id", "algo", b"algo", "attempt", b"attempt", "capabilities_json", b"capabilities_json", "config_json", b"config_json", "created_at", b"created_at", "dataset", b"dataset", "deleted", b"deleted", "desired", b"desired", "ended_at", b"ended_at", "env_id", b"env_id", "group", b"group", "headline", b"headline", "interactive", b"interactive", "journal_unread", b"journal_unread", "last_step", b"last_step", "log_dir", b"log_dir", "name", b"name", "outcome", b"outcome", "parent", b"parent", "pid", b"pid", "queue_key", b"queue_key", "queue_position", b"queue_position", "reason", b"reason", "reserved", b"reserved", "restorable_until", b"restorable_until", "revision", b"revision", "run_dir", b"run_dir", "run_id", b"run_id", "seconds_since_progress", b"seconds_since_progress", "seed", b"seed", "start_mode", b"start_mode", "started_at", b"started_at", "state", b"state", "sweep", b"sweep", "tags", b"tags", "throttled", b"throttled", "total_steps", b"total_steps", "worker_id", b"worker_id", "worker_type", b"worker_type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "active_seconds", b"active_seconds", "agent_id", b"agent_id", "algo", b"algo", "attempt", b"attempt", "capabilities_json", b"capabilities_json", "config_json", b"config_json", "created_at", b"created_at", "dataset", b"dataset", "deleted", b"deleted", "desired", b"desired", "ended_at", b"ended_at", "env_id", b"env_id", "group", b"group", "headline", b"headline", "host", b"host", "host_away", b"host_away", "interactive", b"interactive", "journal_unread", b"journal_unread", "last_step", b"last_step", "log_dir", b"log_dir", "name", b"name", "outcome", b"outcome", "parent", b"parent", "pid", b"pid", "queue_key", b"queue_key", "queue_position", b"queue_position", "reason", b"reason", "reserved", b"reserved", "restorable_until", b"restorable_until", "revision", b"revision", "run_dir", b"run_dir", "run_id", b"run_id", "seconds_since_progress", b"seconds_since_progress", "seed", b"seed", "start_mode", b"start_mode", "started_at", b"started_at", "state", b"state", "sweep", b"sweep", "tags", b"tags", "throttled", b"throttled", "total_steps", b"total_steps", "worker_id", b"worker_id", "worker_type", b"worker_type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
     _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015
@@ -1517,6 +1525,7 @@ class Health(_message.Message):
     INTERACTIVE_QUEUED_FIELD_NUMBER: _builtins.int
     DISK_TOTAL_BYTES_FIELD_NUMBER: _builtins.int
     DISK_WARNING_FIELD_NUMBER: _builtins.int
+    HOSTS_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     pid: _builtins.int
     uptime_seconds: _builtins.float
@@ -1546,6 +1555,10 @@ class Health(_message.Message):
     def warm_servers(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
     def gpu_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def hosts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Host]:
+        """other machines that runs can go to, in the order of hosts.toml"""
+
     def __init__(
         self,
         *,
@@ -1568,14 +1581,58 @@ class Health(_message.Message):
         interactive_queued: _builtins.int = ...,
         disk_total_bytes: _builtins.int = ...,
         disk_warning: _builtins.str = ...,
+        hosts: _abc.Iterable[Global___Host] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "reserved", b"reserved"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "disk_free_bytes", b"disk_free_bytes", "disk_total_bytes", b"disk_total_bytes", "disk_warning", b"disk_warning", "gpu_names", b"gpu_names", "home", b"home", "interactive_cpus", b"interactive_cpus", "interactive_queued", b"interactive_queued", "interactive_reserved", b"interactive_reserved", "live", b"live", "pid", b"pid", "queued", b"queued", "reserved", b"reserved", "target", b"target", "tcp_target", b"tcp_target", "uptime_seconds", b"uptime_seconds", "version", b"version", "warm_servers", b"warm_servers", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "disk_free_bytes", b"disk_free_bytes", "disk_total_bytes", b"disk_total_bytes", "disk_warning", b"disk_warning", "gpu_names", b"gpu_names", "home", b"home", "hosts", b"hosts", "interactive_cpus", b"interactive_cpus", "interactive_queued", b"interactive_queued", "interactive_reserved", b"interactive_reserved", "live", b"live", "pid", b"pid", "queued", b"queued", "reserved", b"reserved", "target", b"target", "tcp_target", b"tcp_target", "uptime_seconds", b"uptime_seconds", "version", b"version", "warm_servers", b"warm_servers", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Health: _TypeAlias = Health  # noqa: Y015
+
+@_typing.final
+class Host(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    CONNECTED_FIELD_NUMBER: _builtins.int
+    AWAY_FIELD_NUMBER: _builtins.int
+    CAPACITY_FIELD_NUMBER: _builtins.int
+    RESERVED_FIELD_NUMBER: _builtins.int
+    LIVE_FIELD_NUMBER: _builtins.int
+    DRAINED_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    connected: _builtins.bool
+    """a link to it is held or being made, because a run needs it"""
+    away: _builtins.str
+    """why it cannot be reached; empty while it can, or nobody tried"""
+    live: _builtins.int
+    drained: _builtins.bool
+    @_builtins.property
+    def capacity(self) -> Global___Resources:
+        """empty until it was reached once"""
+
+    @_builtins.property
+    def reserved(self) -> Global___Resources: ...
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        connected: _builtins.bool = ...,
+        away: _builtins.str = ...,
+        capacity: Global___Resources | None = ...,
+        reserved: Global___Resources | None = ...,
+        live: _builtins.int = ...,
+        drained: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "reserved", b"reserved"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["away", b"away", "capacity", b"capacity", "connected", b"connected", "drained", b"drained", "live", b"live", "name", b"name", "reserved", b"reserved"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Host: _TypeAlias = Host  # noqa: Y015
 
 @_typing.final
 class ShutdownRequest(_message.Message):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -265,6 +266,24 @@ def test_a_worker_starts_and_works_while_the_daemon_is_away(daemon: Daemon, sess
     daemon.start()
     assert session.finish(PATIENCE)
     assert daemon.memory.steps() == list(range(1, 11))
+
+
+def test_a_worker_on_another_machine_leaves_when_neither_daemon_nor_agent_can_be_reached(
+    context: WorkerContext,
+) -> None:
+    """Beside its daemon it goes on, and so it does while the agent is there."""
+    agent = context.home / "agent.sock"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(agent))
+        listening.listen()
+        far = WorkerSession(replace(context, agent=agent, leave_seconds=0.3))
+        far.open(claim=False)
+        far.started()
+        time.sleep(1.0)  # several times as long as it would wait
+        assert far.desired is Desired.RUN, "the agent is there"
+    until("the worker to leave", lambda: far.desired is Desired.STOP)
+    assert "could be reached for 0.3 s" in far.stop_reason
+    far.finish(timeout=0)
 
 
 def test_finish_gives_up_when_the_daemon_stays_away_and_the_outbox_keeps_everything(

@@ -217,6 +217,8 @@ def _state_with_place(run: pb.Run) -> str:
     word = run_view.state_word(run)
     if run.deleted:
         return f"{word} (deleted, {time_in_trash(run)})"
+    if run.host_away:
+        return f"{word} (host unreachable)"
     if run.throttled:
         return f"{word} (throttled)"
     return f"{word} ({fmt.ordinal(run.queue_position)})" if run.queue_position else word
@@ -275,6 +277,8 @@ def _facts(run: pb.Run, copied: str) -> list[tuple[str, str]]:
         ("id", run.run_id),
         ("why", fmt.one_line(run.reason)),
         ("throttled", fmt.one_line(run.throttled)),
+        ("host", fmt.one_line(run.host)),
+        ("host unreachable", fmt.one_line(run.host_away)),
         ("in the trash", undo if run.deleted else ""),
         ("queue", f"{fmt.ordinal(run.queue_position)} in line" if run.queue_position else ""),
         ("algorithm", fmt.one_line(run.algo if imported else f"{run.algo} ({run.worker_type} worker)")),

@@ -185,6 +185,13 @@ sweep_or_newest = click.argument("sweep", metavar="[SWEEP]", required=False)
 @click.option("--cpus", type=Count(), default=1, show_default=True, help="CPU cores to reserve for each run.")
 @click.option("--gpus", type=Count(0), default=0, show_default=True, help="GPUs that a run cannot do without.")
 @click.option("--memory-mb", type=Count(0), default=0, help="Memory to reserve for each run.  [default: none]")
+@click.option(
+    "--host",
+    metavar="NAME",
+    default="",
+    help="The host of the runs (`mosaic hosts`), or any to spread them.  [default: this machine]",
+    shell_complete=candidates.hosts,
+)
 @click.option("--tag", "tags", metavar="T", multiple=True, help="A short text to find the runs by; may be repeated.")
 @click.option("--extra", "extras", metavar="NAME=VALUE", multiple=True, help="A setting of the worker's; repeatable.")
 @click.option("--no-preflight", is_flag=True, help="Do not ask the worker to check settings first.")

@@ -64,6 +64,13 @@ class _TrainCommand(ScriptHelpCommand):
 @click.option("--cpus", type=Count(), default=1, show_default=True, help="CPU cores to reserve.")
 @click.option("--gpus", type=Count(0), default=0, show_default=True, help="GPUs the run cannot do without.")
 @click.option("--memory-mb", type=Count(0), default=0, help="Memory to reserve.  [default: none]")
+@click.option(
+    "--host",
+    metavar="NAME",
+    default="",
+    help="The host to run on (`mosaic hosts`), or any.  [default: this machine]",
+    shell_complete=candidates.hosts,
+)
 @click.option("--max-wallclock-minutes", type=Minutes(), metavar="M", help="End the run as timed out after this long.")
 @click.option("--notes", metavar="TEXT", default="", help="Free text to keep with the run.")
 @click.option("--tag", "tags", metavar="T", multiple=True, help="A short text to find the run by; may be repeated.")

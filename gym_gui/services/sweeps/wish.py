@@ -142,6 +142,7 @@ def sweep_command(words: Sequence[str], request: RunRequest, wish: SweepWish, se
         ("--cpus", request.cpus, 1),
         ("--gpus", request.gpus, 0),
         ("--memory-mb", request.memory_mb, 0),
+        ("--host", request.host, ""),
     ):
         line += [option, str(value)] if value != default else []
     line += ["--minimize"] if wish.minimize else []

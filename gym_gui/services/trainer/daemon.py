@@ -20,6 +20,7 @@ from gym_gui.services.trainer.bundles.manager import BundleManager, requirement_
 from gym_gui.services.trainer.errors import WorldError
 from gym_gui.services.trainer.execution.dispatcher import TrainerDispatcher
 from gym_gui.services.trainer.execution.executor import tell_of_host
+from gym_gui.services.trainer.execution.hosts.fleet import Fleet
 from gym_gui.services.trainer.execution.roster import WorkerRoster
 from gym_gui.services.trainer.instance_lock import InstanceLock
 from gym_gui.services.trainer.presence import Presence
@@ -30,6 +31,7 @@ from gym_gui.services.trainer.rpc.service import TrainerService
 from gym_gui.services.trainer.rpc.tokens import ClientToken
 from gym_gui.services.trainer.runs.arrivals import Arrivals
 from gym_gui.services.trainer.runs.deletion import RunDeletion
+from gym_gui.services.trainer.runs.host_keeper import HostKeeper
 from gym_gui.services.trainer.runs.housekeeping import Housekeeping
 from gym_gui.services.trainer.runs.orchestrator import TrainerOrchestrator
 from gym_gui.services.trainer.runs.recovery import Recovery
@@ -103,7 +105,8 @@ class TrainerDaemon:
 
     async def _serve_on(self, stack: AsyncExitStack, lock: InstanceLock, storage: _Storage) -> None:
         token = ClientToken(self._paths.token_file)
-        roster, orchestrator = await self._wire(storage)
+        roster, orchestrator, fleet = await self._wire(storage)
+        hosts = HostKeeper(orchestrator, fleet)
         keeper = DoorKeeper(token, orchestrator.judge_worker)
         door = FrontDoor(self._paths, self._settings, lambda: _server(keeper, service, self._settings.most_calls))
         stack.push_async_callback(door.close)  # hung up before the lock is released, after the runs were let go
@@ -113,17 +116,19 @@ class TrainerDaemon:
         stack.push_async_callback(deletion.close)
         arrivals = Arrivals(orchestrator, deletion)
         stack.push_async_callback(arrivals.close)
-        health = HealthReporter(orchestrator, door)
+        health = HealthReporter(orchestrator, door, fleet)
         sweeps = SweepKeeper(orchestrator, roster)
         stack.push_async_callback(sweeps.close)
         service = TrainerService(orchestrator, roster, deletion, arrivals, health, sweeps, self._shutdown)
         door.bind()
         await arrivals.clean()
+        hosts.look()  # a run that waits for a host is refused when nobody knows the host
         await Recovery(orchestrator).run()
         await door.open()
         lock.describe(target=door.target)
         orchestrator.open()
         sweeps.open()
+        orchestrator.spawn(hosts.run())
         orchestrator.spawn(Timekeeper(orchestrator, door.is_found).run())
         orchestrator.spawn(Housekeeping(orchestrator, deletion).run())
         orchestrator.spawn(StorageChore(self._paths).run())
@@ -166,7 +171,7 @@ class TrainerDaemon:
             raise
         return _Storage(registry, store, steps, TelemetryHub(store, steps))
 
-    async def _wire(self, storage: _Storage) -> tuple[WorkerRoster, TrainerOrchestrator]:
+    async def _wire(self, storage: _Storage) -> tuple[WorkerRoster, TrainerOrchestrator, Fleet]:
         settings, paths = self._settings, self._paths
         found = await asyncio.to_thread(discover)
         bundles = BundleManager(paths, requirement_dirs(found.workers.values()))
@@ -177,7 +182,7 @@ class TrainerDaemon:
             enabled=settings.warm_starts,
             tell=tell_of_host,
         )
-        executor = HostAgent(paths, warm_pool, tell_of_host)
+        executor = Fleet(paths, HostAgent(paths, warm_pool, tell_of_host), settings.host_hours * 3600)
         capacity = await executor.capacity(settings.cpus or None, settings.memory_mb or None)
         orchestrator = TrainerOrchestrator(
             paths,
@@ -185,10 +190,10 @@ class TrainerDaemon:
             storage.registry,
             storage.hub,
             RunQueue(capacity, settings.interactive_cpus),
-            TrainerDispatcher(paths, bundles, roster.registered_runners, capacity.gpus),
+            TrainerDispatcher(paths, bundles, roster.registered_runners, capacity.gpus, executor.site),
             executor,
         )
-        return roster, orchestrator
+        return roster, orchestrator, executor
 
     def _prewarm(self, orchestrator: TrainerOrchestrator) -> None:
         for worker_type in filter(None, self._settings.prewarm.split(",")):

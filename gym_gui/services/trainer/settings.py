@@ -49,6 +49,8 @@ class TrainerSettings:
     """How long a worker may take from its last word to its exit."""
     journal_seconds: float = 60.0
     """How long a run that has ended waits for its folder to come back before it is closed with its journal unread."""
+    host_hours: float = 24.0
+    """How long a host may be away before the runs on it are closed as lost."""
     warm_starts: bool = True
     """Whether to keep fork servers."""
     warm_idle_seconds: float = 900.0

@@ -19,6 +19,7 @@ def test_without_a_daemon_this_machine_is_looked_at_and_none_is_started(
     assert why_no_room(paths, {}) == ""
     assert why_no_room(paths, {"cpus": {"requested": 2}}) == ""
     assert "This run can never start here: it asks for 3 CPUs" in why_no_room(paths, {"cpus": {"requested": 3}})
+    assert why_no_room(paths, {"cpus": {"requested": 3}, "host": "node1"}) == "", "the daemon knows its hosts"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -6,9 +6,12 @@ saw and did to the same rules.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
+from gym_gui.services.trainer.runs.run_queue import ANY
 from gym_gui.services.trainer.runs.run_record import RunRecord
 from gym_gui.services.trainer.settings import TrainerSettings
 from gym_gui.services.trainer.storage.run_registry import HistoryRow, RunRegistry
@@ -35,8 +38,10 @@ def violations(
         for problem in (*_jumps(run_id, story), *_endings(registry.get(run_id), story))
     ]
     overbooked = [*_overbooked(rows, cpus, apart=False), *_overbooked(rows, interactive_cpus, apart=True)]
-    interactive = {run_id: registry.get(run_id).interactive for run_id in stories(rows)}
-    return [*found, *overbooked, *Turns(interactive).taken_out_of_order(rows)]
+    runs = [registry.get(run_id) for run_id in stories(rows)]
+    interactive = {run.run_id: run.interactive for run in runs}
+    hosts = {run.run_id: json.loads(run.config_json).get("resources", {}).get("host", "") for run in runs}
+    return [*found, *overbooked, *Turns(interactive, hosts).taken_out_of_order(rows)]
 
 
 def stories(rows: Sequence[HistoryRow]) -> dict[str, list[HistoryRow]]:
@@ -77,6 +82,8 @@ def _overbooked(rows: Sequence[HistoryRow], cpus: int, *, apart: bool) -> Iterat
     held: dict[str, int] = {}
     for row in rows:
         holds = row.reservation if row.transition.target in LIVE_STATES else None
+        if holds is not None and holds.host:
+            holds = None  # what another machine has is not this one's to count
         held[row.run_id] = holds.cpus if holds is not None and holds.interactive is apart else 0
         if sum(held.values()) > cpus:
             whose = " for interactive runs" if apart else ""
@@ -90,8 +97,9 @@ class Turns:
     beside which another was put is deleted for good, is not judged.
     """
 
-    def __init__(self, interactive: Mapping[str, bool]) -> None:
-        self._interactive = interactive
+    def __init__(self, interactive: Mapping[str, bool], hosts: Mapping[str, str] = MappingProxyType({})) -> None:
+        """``hosts``: which host each run asked for; "" is this machine."""
+        self._interactive, self._hosts = interactive, hosts
         self._lines: dict[bool, list[str]] = {True: [], False: []}
         self._passed: set[str] = set()
 
@@ -108,6 +116,8 @@ class Turns:
                 self._passed.discard(row.run_id)
             if move.origin is RunState.INIT and move.target is not RunState.INIT and row.run_id in line:
                 ahead = [run_id for run_id in line[: line.index(row.run_id)] if run_id not in self._passed]
+                place = row.reservation.host if row.reservation is not None else ""
+                ahead = [run_id for run_id in ahead if self._hosts.get(run_id, "") in (place, ANY)]
                 if move.target in LIVE_STATES and ahead:
                     yield f"{row.run_id} starts at {row.revision} while {', '.join(ahead)} wait before it"
                 line.remove(row.run_id)

@@ -290,6 +290,14 @@ def test_the_head_of_the_line_says_what_it_lacks_and_the_others_whom_they_wait_f
     assert line[1].waits_for == "its turn: run-1 is before it"
 
 
+def test_a_run_that_waits_for_a_host_waits_for_nobody_elsewhere() -> None:
+    far, farther = queued(1), queued(3)
+    far.config_json = farther.config_json = json.dumps({"resources": {"host": "a"}})
+    far.reason = "waits: host a cannot be reached"
+    line = waiting_line([far, queued(2), farther], pb.Health(capacity=pb.Resources(cpus=1)))
+    assert [one.waits_for for one in line] == [far.reason, "starts now", "its turn: run-1 is before it"]
+
+
 def test_a_run_whose_config_cannot_be_read_is_in_line_all_the_same() -> None:
     broken = made(1, state="INIT", config_json="{")
     assert waiting_line([broken], pb.Health(capacity=pb.Resources(cpus=1)))[0].waits_for == "starts now"

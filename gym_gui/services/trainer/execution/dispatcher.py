@@ -18,9 +18,11 @@ from gym_gui.services.trainer.bundles.manager import BundleManager
 from gym_gui.services.trainer.bundles.requirements import BundleError
 from gym_gui.services.trainer.errors import LaunchError, NotReadyError, WorldError, launch_problem
 from gym_gui.services.trainer.execution.executor import LaunchSpec
+from gym_gui.services.trainer.execution.hosts.fleet import Site
 from gym_gui.services.trainer.runs.run_record import RunRecord
 from mosaic_host.errors import start_error
 from mosaic_host.gpu import Gpu, cuda_environment
+from mosaic_host.hosted import inputs_of
 from mosaic_host.threads import thread_environment
 from mosaic_protocol.endpoint import Endpoint
 from mosaic_protocol.paths import MosaicPaths, RunPaths
@@ -29,13 +31,16 @@ from mosaic_protocol.run_config import RunConfig, parse_run_config
 from mosaic_protocol.run_manifest import refresh_manifest
 from mosaic_protocol.settings_spelling import respelt
 from mosaic_protocol.worker_manifest import WorkerManifest
-from mosaic_protocol.worker_packages import worker_environment
+from mosaic_protocol.worker_packages import PACKAGE_VARIABLE, worker_environment
 from mosaic_protocol.worker_settings import SettingsError, settings_for
 
+_LONGEST_PATH = 4096
 _PREFLIGHT_SECONDS = 30.0
 """How long a passed pre-flight is believed; looking at every installed package costs more than a warm start."""
 
 WorkerLookup = Callable[[], Mapping[str, WorkerManifest]]
+SiteLookup = Callable[[str], Site]
+Inputs = tuple[tuple[Path, Path], ...]
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,7 @@ class _Surroundings:
     manifest: WorkerManifest
     ready: _Readiness
     folders: RunPaths
+    """Where the worker runs."""
     launch_token: str
     settings: dict[str, Any]
     """What the worker reads from its config file."""
@@ -66,6 +72,9 @@ class _Surroundings:
     """The environment of the run's script, where it has one of its own."""
     script_sha256: str = ""
     """Of a script that is not the worker's own: what was looked at is what may run."""
+    site: Site | None = None
+    """The other machine that it goes to."""
+    inputs: Inputs = ()
 
     @property
     def tensorboard_dir(self) -> str:
@@ -75,8 +84,15 @@ class _Surroundings:
 class TrainerDispatcher:
     """Builds launches. Its methods touch the disk and may be slow: call them in a thread."""
 
-    def __init__(self, paths: MosaicPaths, bundles: BundleManager, workers: WorkerLookup, gpus: Sequence[Gpu]) -> None:
-        self._paths, self._bundles, self._workers = paths, bundles, workers
+    def __init__(
+        self,
+        paths: MosaicPaths,
+        bundles: BundleManager,
+        workers: WorkerLookup,
+        gpus: Sequence[Gpu],
+        sites: SiteLookup | None = None,
+    ) -> None:
+        self._paths, self._bundles, self._workers, self._sites = paths, bundles, workers, sites
         self._target = Endpoint.of(paths).target
         self._gpus = tuple(gpus)
         self._passed: dict[str, _Readiness] = {}
@@ -87,6 +103,10 @@ class TrainerDispatcher:
         config = parse_run_config(run.config_json)
         manifest = self.manifest(run.worker_type)
         folders = self._make_folders(run)
+        if run.host:
+            around = self._on_a_host(run, config, manifest, launch_token)
+            self._write_configs(around)
+            return self._spec(around)
         bundle = config.worker.bundle
         script = self._ready_bundle(bundle) if bundle else None
         settings = _worker_settings(run, config, manifest, folders)
@@ -95,6 +115,20 @@ class TrainerDispatcher:
         around = _Surroundings(run, config, manifest, ready, folders, launch_token, settings, script, foreign)
         self._write_configs(around)
         return self._spec(around)
+
+    def _on_a_host(
+        self, run: RunRecord, config: RunConfig, manifest: WorkerManifest, launch_token: str
+    ) -> _Surroundings:
+        """What is prepared here names what is there: folders, interpreter, code, and what the run begins from."""
+        assert self._sites is not None
+        site = self._sites(run.host)
+        folders = site.paths.run(run.run_id)
+        settings, inputs = _relocated(_worker_settings(run, config, manifest, folders), self._paths, site, run.run_id)
+        ready = _Readiness(site.python(manifest.bundle))
+        script = _Readiness(site.python(config.worker.bundle)) if config.worker.bundle else None
+        return _Surroundings(
+            run, config, manifest, ready, folders, launch_token, settings, script, site=site, inputs=inputs
+        )
 
     def spec_for_warming(self, worker_type: str) -> LaunchSpec | None:
         """What a launch of this worker would look like, for preparing a fork server; None when it has no warm-up."""
@@ -174,7 +208,7 @@ class TrainerDispatcher:
             script = {"script_requirements": around.script.requirements} if around.script else {}
             requirements = around.ready.requirements
             refresh_manifest(
-                around.folders,
+                self._paths.run(run_id),
                 worker=around.manifest.type,
                 requirements=requirements,
                 environment=self._environment_record(around),
@@ -189,17 +223,26 @@ class TrainerDispatcher:
     def _environment_record(self, around: _Surroundings) -> dict[str, Any]:
         """What the run is started on: afterwards packages are updated and nobody could tell."""
         held = around.run.reservation.gpu_indices if around.run.reservation else ()
+        site = around.site
+        machine = {"host": site.host.name} if site else surroundings((around.script or around.ready).python)
         return {
-            **surroundings((around.script or around.ready).python),
-            "gpus": [gpu.name for gpu in self._gpus if gpu.index in held],
-            "threads": _threads(around.run)["OMP_NUM_THREADS"],
+            **machine,
+            "gpus": [gpu.name for gpu in self._gpus_of(around) if gpu.index in held],
+            "threads": _threads(around.run, _environ_of(around))["OMP_NUM_THREADS"],
             "mosaic": VERSION,
             "worker_version": around.manifest.version,
         }
 
+    def _gpus_of(self, around: _Surroundings) -> tuple[Gpu, ...]:
+        return around.site.facts.capacity.gpus if around.site else self._gpus
+
+    def _paths_of(self, around: _Surroundings) -> MosaicPaths:
+        """The layout where the worker runs."""
+        return around.site.paths if around.site else self._paths
+
     def _spec(self, around: _Surroundings) -> LaunchSpec:
         command = self._build_worker_command(around)
-        logs = self._paths.run_logs(around.run.run_id)
+        logs = self._paths_of(around).run_logs(around.run.run_id)
         return LaunchSpec(
             run_id=around.run.run_id,
             attempt=around.run.attempt,
@@ -211,10 +254,11 @@ class TrainerDispatcher:
             stdout=logs / "stdout.log",
             stderr=logs / "stderr.log",
             warm_module=around.manifest.warm_module or "",
+            inputs=around.inputs,
         )
 
     def _build_worker_command(self, around: _Surroundings) -> list[str]:
-        config = self._paths.worker_config(around.run.run_id)
+        config = self._paths_of(around).worker_config(around.run.run_id)
         return [
             str(around.ready.python),
             "-m",
@@ -223,7 +267,7 @@ class TrainerDispatcher:
             str(config),
             "--grpc",
             "--grpc-target",
-            self._target,
+            around.site.target if around.site else self._target,
         ]
 
     def _build_worker_env(self, around: _Surroundings) -> dict[str, str]:
@@ -232,7 +276,7 @@ class TrainerDispatcher:
         run, folders = around.run, around.folders
         artifacts = around.config.artifacts
         return {
-            **self._base_env(around.manifest),
+            **(_env_on(around.site, around.manifest) if around.site else self._base_env(around.manifest)),
             "MOSAIC_RUN_ID": run.run_id,
             "MOSAIC_RUN_NAME": run.name,
             "MOSAIC_RUN_DIR": str(folders.directory),
@@ -247,8 +291,8 @@ class TrainerDispatcher:
             "WANDB_DIR": str(folders.directory),
             **({"MOSAIC_SCRIPT_PYTHON": str(around.script.python)} if around.script else {}),
             **({"MOSAIC_SCRIPT_SHA256": around.script_sha256} if around.script_sha256 else {}),
-            **_threads(run),
-            **cuda_environment(self._gpus, run.reservation.gpu_indices if run.reservation else ()),
+            **_threads(run, _environ_of(around)),
+            **cuda_environment(self._gpus_of(around), run.reservation.gpu_indices if run.reservation else ()),
         }
 
     def _base_env(self, manifest: WorkerManifest) -> dict[str, str]:
@@ -260,8 +304,50 @@ class TrainerDispatcher:
         }
 
 
-def _threads(run: RunRecord) -> dict[str, str]:
-    return thread_environment(run.reservation.cpus if run.reservation else 1, os.environ)
+def _threads(run: RunRecord, inherited: Mapping[str, str]) -> dict[str, str]:
+    return thread_environment(run.reservation.cpus if run.reservation else 1, inherited)
+
+
+def _environ_of(around: _Surroundings) -> Mapping[str, str]:
+    """What a worker inherits where it runs."""
+    return around.site.facts.environ if around.site else os.environ
+
+
+def _env_on(site: Site, manifest: WorkerManifest) -> dict[str, str]:
+    """The beginning of a worker's environment on another host, as :meth:`TrainerDispatcher._base_env` makes it here."""
+    return {
+        "GRPC_ENABLE_FORK_SUPPORT": "0",
+        **site.facts.environ,
+        "MOSAIC_HOME": site.facts.home,
+        PACKAGE_VARIABLE: str(site.code / manifest.package_dir.name),
+        "PYTHONPATH": str(site.code),
+        "MOSAIC_GRPC_TARGET": site.target,
+        "MOSAIC_HOST_AGENT": str(site.agent),
+        "MOSAIC_LEAVE_SECONDS": f"{site.leave_seconds:g}",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def _relocated(settings: dict[str, Any], here: MosaicPaths, site: Site, run_id: str) -> tuple[dict[str, Any], Inputs]:
+    """The settings with paths of the other machine, and what has to be taken there: whatever lies in the data root here
+    and is named by its path."""
+    found: dict[Path, Path] = {}
+    places = inputs_of(site.paths, run_id)
+
+    def moved(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: moved(one) for name, one in value.items()}
+        if isinstance(value, list):
+            return [moved(one) for one in value]
+        if not isinstance(value, str) or not value.startswith("/") or len(value) > _LONGEST_PATH:
+            return value
+        path = Path(value)
+        if not path.is_relative_to(here.root) or not path.exists():
+            return value
+        return str(found.setdefault(path, places / f"{len(found)}-{path.name}"))
+
+    changed = {name: moved(value) for name, value in settings.items()}
+    return changed, tuple(found.items())
 
 
 def _cannot(what: str, error: OSError) -> WorldError:

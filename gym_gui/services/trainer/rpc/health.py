@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from gym_gui.services.storage.disk import disk_warning
 from gym_gui.services.trainer import VERSION
+from gym_gui.services.trainer.execution.hosts.fleet import Fleet, HostState, allowed
 from gym_gui.services.trainer.rpc.front_door import FrontDoor
 from gym_gui.services.trainer.rpc.presentation import capacity_message, reservation_message
 from gym_gui.services.trainer.runs.orchestrator import TrainerOrchestrator
@@ -20,8 +21,8 @@ _SHOWN_RUNS = 5
 class HealthReporter:
     """Cheap enough to be asked every second."""
 
-    def __init__(self, orchestrator: TrainerOrchestrator, door: FrontDoor) -> None:
-        self._orchestrator, self._door = orchestrator, door
+    def __init__(self, orchestrator: TrainerOrchestrator, door: FrontDoor, fleet: Fleet) -> None:
+        self._orchestrator, self._door, self._fleet = orchestrator, door, fleet
         self._started = time.monotonic()
 
     async def report(self) -> pb.Health:
@@ -48,6 +49,19 @@ class HealthReporter:
             interactive_cpus=queue.interactive_cpus,
             interactive_reserved=queue.reserved_interactive,
             interactive_queued=queue.queued_interactive,
+            hosts=map(self._host, self._fleet.states()),
+        )
+
+    def _host(self, state: HostState) -> pb.Host:
+        queue, host = self._orchestrator.queue, state.host
+        return pb.Host(
+            name=host.name,
+            connected=state.is_wanted,
+            away=state.why_away,
+            capacity=capacity_message(allowed(host, state.facts.capacity)) if state.facts else None,
+            reserved=reservation_message(queue.reserved_on(host.name)),
+            live=queue.live_on(host.name),
+            drained=host.drained,
         )
 
     def _unread_journals(self) -> Iterator[str]:

@@ -58,6 +58,8 @@ def run_message(run: RunRecord, orchestrator: TrainerOrchestrator) -> pb.Run:
         parent=run.labels.parent,
         throttled=_throttled(run, orchestrator),
         journal_unread=bool(run.journal_unread),
+        host=run.host,
+        host_away=run.away if run.state in LIVE_STATES else "",
         interactive=run.interactive and orchestrator.queue.interactive_cpus > 0,
     )
     if live is not None:
@@ -78,6 +80,7 @@ def _throttled(run: RunRecord, orchestrator: TrainerOrchestrator) -> str:
 def _reason(run: RunRecord, orchestrator: TrainerOrchestrator) -> str:
     """Why it is as it is, and for as long as that lasts, what is missing of it."""
     reason = run.reason or (orchestrator.disk.waits_for(run.state) if run.state in LIVE_STATES else "")
+    reason = reason or (orchestrator.why_it_waits(run) if run.is_queued else "")
     return f"{reason}; {run.journal_unread}" if run.journal_unread else reason
 
 

@@ -24,6 +24,8 @@ from mosaic_protocol.states import LIVE_STATES, Desired, Outcome, RunState, is_l
 
 THROTTLED, RESUMED = "throttled", "resumed"
 """What the history calls it when the output of a worker has to wait, and when it goes on."""
+HOST_AWAY, HOST_BACK = "host unreachable", "host reached"
+"""What the history calls it when the host of a run cannot be reached, and when it can again."""
 
 # ---- events --------------------------------------------------------------------------------------
 
@@ -88,6 +90,21 @@ class WorkerSaid:
 @dataclass(frozen=True)
 class Throttled:
     """What the worker has to write waits, and the sentence says for what; an empty one says that it goes on."""
+
+    sentence: str
+
+
+@dataclass(frozen=True)
+class HostAway:
+    """The machine of the run cannot be reached, and the sentence says why; an empty one says that it can again. The run
+    goes on over there, as far as anybody knows."""
+
+    sentence: str
+
+
+@dataclass(frozen=True)
+class HostLost:
+    """Its machine was away for longer than anybody wants to wait."""
 
     sentence: str
 
@@ -187,6 +204,8 @@ LifecycleEvent: TypeAlias = (
     | Registered
     | WorkerSaid
     | Throttled
+    | HostAway
+    | HostLost
     | CancelRequested
     | PauseRequested
     | ResumeRequested
@@ -357,6 +376,10 @@ def _handle(draft: _Draft, event: LifecycleEvent) -> None:  # noqa: C901 - one f
             _worker_said(draft, event)
         case Throttled():
             _throttled(draft, event)
+        case HostAway():
+            _host_away(draft, event)
+        case HostLost():
+            _host_lost(draft, event)
         case CancelRequested():
             _cancel_requested(draft, event)
         case PauseRequested():
@@ -386,6 +409,8 @@ def _handle(draft: _Draft, event: LifecycleEvent) -> None:  # noqa: C901 - one f
 def _cause_of(event: LifecycleEvent) -> str:
     if isinstance(event, Throttled):
         return THROTTLED if event.sentence else RESUMED
+    if isinstance(event, HostAway):
+        return HOST_AWAY if event.sentence else HOST_BACK
     return event.event if isinstance(event, WorkerSaid) else type(event).__name__
 
 
@@ -395,6 +420,7 @@ def _launching(draft: _Draft, event: Launching) -> None:
         attempt=event.attempt,
         reservation=event.reservation,
         launch_token_hash=event.launch_token_hash,
+        host=event.reservation.host,
     )
     if draft.run.state is RunState.HSHK and not draft.run.locator:
         draft.note(f"attempt {event.attempt}")
@@ -514,6 +540,23 @@ def _throttled(draft: _Draft, event: Throttled) -> None:
         draft.note(event.sentence or "it goes on")
 
 
+def _host_away(draft: _Draft, event: HostAway) -> None:
+    if draft.run.state in LIVE_STATES and draft.run.away != event.sentence:
+        draft.run = replace(draft.run, away=event.sentence)
+        draft.note(event.sentence or "it goes on")
+
+
+def _host_lost(draft: _Draft, event: HostLost) -> None:
+    """Nobody knows what became of it. What it is found to have done when its host is back is read, and it is ended."""
+    if draft.run.state not in LIVE_STATES:
+        return
+    draft.condemn(Outcome.LOST, event.sentence)
+    draft.run = replace(draft.run, desired=Desired.STOP)
+    if draft.run.state is not RunState.FAULT:
+        draft.move(RunState.FAULT, event.sentence)
+    draft.instructions.append(ClearAway())
+
+
 def _cancel_requested(draft: _Draft, event: CancelRequested) -> None:
     run = draft.run
     if run.is_over:
@@ -608,6 +651,7 @@ def _gone(draft: _Draft, event: Gone) -> None:
         verdict = replace(verdict, sentence=sentence)
     if verdict.outcome in (Outcome.FAILED, Outcome.LOST) and draft.run.state is not RunState.FAULT:
         draft.move(RunState.FAULT, verdict.sentence)
+    draft.run = replace(draft.run, away="")
     if event.unread:
         draft.run = replace(draft.run, journal_unread=event.unread)
         draft.note(event.unread)

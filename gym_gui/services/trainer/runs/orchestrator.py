@@ -98,6 +98,10 @@ class TrainerOrchestrator:
         self._work = BackgroundWork()
         self._clearing = RunClearing(hub, executor)
         self.queue_keys = QueueKeys()
+        self.before_submit: Callable[[], None] = lambda: None
+        """Called before a run is judged: whoever keeps the list of hosts looks at it."""
+        self.why_it_waits: Callable[[RunRecord], str] = lambda _: ""
+        """What keeps the host of a queued run from taking it, "" for nothing."""
         self._pumping = asyncio.Lock()
         """Held by those who take a run out of the queue and by those who move one in it: while it is decided where a
         run stands, it does not start."""
@@ -117,9 +121,11 @@ class TrainerOrchestrator:
         config = await asyncio.to_thread(validate_train_run_config, config_json, known_workers=workers)
         manifest = workers[config.worker.type]
         interactive = manifest.capabilities.interactive
+        self.before_submit()
         if sentence := self.queue.refusal(demand_of(config, interactive=interactive)):
             raise RefusedError(sentence)
         script = await asyncio.to_thread(_script_in, config, manifest, self.paths)
+        _require_here_or_able(config, interactive=interactive, script=script)
         record = replace(_new_record(config, script), interactive=interactive)
         return await self._work.to_the_end(self._accept(record, request_id, name_is_default))
 
@@ -183,6 +189,12 @@ class TrainerOrchestrator:
         with suppress(OSError):
             if file.exists():
                 write_whole(file, run.config_json + "\n", mode=0o600)
+
+    def host_of(self, run_id: str) -> str:
+        """The machine of a run, "" for this one and for a run that is not known."""
+        with suppress(UnknownRunError):
+            return self.current(run_id).host
+        return ""
 
     def current(self, run_id: str) -> RunRecord:
         """The run as it is now."""
@@ -434,6 +446,10 @@ class TrainerOrchestrator:
         self.queue.enqueue(run_id, demand_of(config, interactive=live.run.interactive), live.run.queue_key)
         self.spawn(self._pump())
 
+    def start_what_can(self) -> None:
+        """Look at the queue again: there may be room where there was none."""
+        self.spawn(self._pump())
+
     async def _pump(self) -> None:
         """Start what can start, strictly in order: a launch is recorded before the next one is considered."""
         async with self._pumping:
@@ -673,7 +689,18 @@ def _knows(run: RunRecord, token: str) -> bool:
 def demand_of(config: RunConfig, *, interactive: bool) -> Demand:
     asked = config.resources
     cpus, gpus, memory_mb = asked.cpus.requested, asked.gpus.requested, asked.memory_mb.requested
-    return Demand(cpus, gpus, memory_mb, asked.gpus.mandatory, interactive)
+    return Demand(cpus, gpus, memory_mb, asked.gpus.mandatory, interactive, asked.host)
+
+
+def _require_here_or_able(config: RunConfig, *, interactive: bool, script: ForeignScript | None) -> None:
+    """What cannot go to another host yet is refused, not started here without a word."""
+    if not config.resources.host:
+        return
+    if interactive:
+        raise RefusedError("a session is played here: leave --host out (its pictures go through this machine's memory)")
+    if script is not None or config.worker.config.get("dataset"):
+        what = "script of your own" if script is not None else "dataset"
+        raise RefusedError(f"a run with a {what} cannot go to another host yet: leave --host out")
 
 
 def _script_in(config: RunConfig, manifest: WorkerManifest, paths: MosaicPaths) -> ForeignScript | None:

@@ -83,6 +83,10 @@ class RunRecord:
     start_mode: str = ""
     exit_status: int | None = None
     reservation: Reservation | None = None
+    host: str = ""
+    """The machine that it was last started on; empty for this one."""
+    away: str = ""
+    """Why its host cannot be reached; empty while it can."""
     launch_token_hash: str = ""
     session_token_hash: str = ""
     capabilities_json: str = ""

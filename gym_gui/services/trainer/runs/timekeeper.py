@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from gym_gui.logging_config import log_constants as codes
 from gym_gui.logging_config.structured import log_bug, log_event
-from gym_gui.services.trainer.runs.lifecycle import LifecycleEvent, Unresponsive
+from gym_gui.services.trainer.runs.lifecycle import HostAway, HostLost, LifecycleEvent, Unresponsive
 from gym_gui.services.trainer.runs.orchestrator import TrainerOrchestrator, handle_of
 from gym_gui.services.trainer.runs.tracked_run import TrackedRun
 from gym_gui.services.trainer.runs.watchdog import Moment, overdue
@@ -19,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 _TICK = 0.25
 _IDLE_TICK = 1.0
+_TOLD_AFTER = 3.0
+"""A host that is away for less is not worth a line in the history."""
 _HELD_STILL = 0.25
 """A tick that comes so much too late means that the daemon itself was held still."""
 
@@ -39,7 +41,7 @@ class Timekeeper:
             late, last = now - last - tick, now
             if late > _HELD_STILL:
                 self._forgive(late)
-            await self._judge_all(Moment.now())
+            await self._judge_all(Moment.now(), tick)
 
     def _forgive(self, seconds: float) -> None:
         if seconds > 1.0:
@@ -47,12 +49,35 @@ class Timekeeper:
         for live in self._orchestrator.tracked.values():
             live.forgive(seconds)
 
-    async def _judge_all(self, now: Moment) -> None:
+    async def _judge_all(self, now: Moment, passed: float) -> None:
         for live in list(self._orchestrator.tracked.values()):
             try:
-                await self._judge(live, now)
+                if not await self._is_away(live, now, passed):
+                    await self._judge(live, now)
             except Exception as error:  # noqa: BLE001 - a bug that shows in one run must not leave the others unwatched
                 log_bug(error)
+
+    async def _is_away(self, live: TrackedRun, now: Moment, passed: float) -> bool:
+        """Whether the host of a run cannot be reached: then no deadline of the run moves on, but that of the host."""
+        run = live.run
+        if not run.host or live.clearing or run.state not in LIVE_STATES:
+            return False
+        why = self._orchestrator.executor.why_away(run.run_id)
+        if not why:
+            live.away_since = None
+            if run.away:
+                await self._orchestrator.apply_surely(run.run_id, HostAway(""))
+            return False
+        live.forgive(passed)
+        live.away_since = now.monotonic if live.away_since is None else live.away_since
+        away = now.monotonic - live.away_since
+        if away > _TOLD_AFTER and not run.away:
+            await self._orchestrator.apply_surely(run.run_id, HostAway(why))
+        if away > self._orchestrator.settings.host_hours * 3600:
+            hours = f"{self._orchestrator.settings.host_hours:g} hours"
+            self._orchestrator.executor.give_up(run.run_id)
+            await self._orchestrator.apply_surely(run.run_id, HostLost(f"its host was away for {hours}: {why}"))
+        return True
 
     async def _judge(self, live: TrackedRun, now: Moment) -> None:
         if live.clearing or live.run.state not in LIVE_STATES:
@@ -72,7 +97,13 @@ class Timekeeper:
             return False
         hindered = not await asyncio.to_thread(self._can_be_reached)
         if not hindered and live.run.state is RunState.HSHK:
-            hindered = bool(await self._orchestrator.executor.hindrance(live.run.run_id))
+            hindered = await self._is_hindered(live)
         if hindered:
             live.seen()
         return hindered
+
+    async def _is_hindered(self, live: TrackedRun) -> bool:
+        try:
+            return bool(await self._orchestrator.executor.hindrance(live.run.run_id))
+        except ConnectionError:  # its host was lost in this moment
+            return True

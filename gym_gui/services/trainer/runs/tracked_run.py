@@ -38,6 +38,8 @@ class TrackedRun:
     """By stream the number of the newest record that its worker has, also of one that waits in its memory."""
     throttle_marks: list[str] = field(default_factory=list)
     """What its output waits for, then "" when it goes on, and so forth: what is not stored yet."""
+    away_since: float | None = None
+    """Since when its host cannot be reached."""
     hindered: bool = False
     """Whether the disk was full while its worker was on its way."""
 

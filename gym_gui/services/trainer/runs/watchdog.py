@@ -17,6 +17,10 @@ from mosaic_protocol.process_identity import boot_id
 from mosaic_protocol.run_config import Schedule
 from mosaic_protocol.states import Desired, RunState
 
+_REMOTE_LIVENESS = 30.0
+"""The least silence of a worker on another host that means something: a cut is noticed, and the way made again, within
+a part of it."""
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -44,10 +48,9 @@ def _silent(live: TrackedRun, settings: TrainerSettings, now: Moment) -> Lifecyc
         if live.run.locator and silence > settings.handshake_seconds:
             return Unresponsive(f"the worker did not register within {settings.handshake_seconds:g} s")
         return None
-    if silence > settings.liveness_seconds:
-        return Unresponsive(
-            f"the worker stopped answering: no heartbeat for {settings.liveness_seconds:g} s; it was ended"
-        )
+    patience = max(settings.liveness_seconds, _REMOTE_LIVENESS if live.run.host else 0.0)
+    if silence > patience:
+        return Unresponsive(f"the worker stopped answering: no heartbeat for {patience:g} s; it was ended")
     return None
 
 

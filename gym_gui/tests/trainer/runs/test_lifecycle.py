@@ -67,6 +67,14 @@ MOVES: list[tuple[str, RunRecord, lc.LifecycleEvent, list[tuple[RunState, RunSta
     ("its worker is missing", live_record(state=S.HSHK, locator="", pid=0), lc.Waiting("not installed"), [], ()),
     ("somebody renames it", live_record(state=S.EXEC), lc.Relabelled(LabelChange(name="other")), [], ()),
     ("its output waits", live_record(state=S.EXEC), lc.Throttled("steps wait for disk space"), [], ()),
+    ("its host is away", live_record(state=S.EXEC, host="a"), lc.HostAway("no route to a"), [], ()),
+    (
+        "its host stayed away",
+        live_record(state=S.EXEC, host="a"),
+        lc.HostLost("away for 24 hours"),
+        [(S.EXEC, S.FAULT)],
+        (lc.ClearAway(),),
+    ),
     ("handshake", live_record(state=S.HSHK), lc.Registered("h", "{}", "w"), [(S.HSHK, S.RDY)], ()),
     ("handshake again", live_record(state=S.EXEC), lc.Registered("h", "{}", "w"), [], ()),
     ("the worker began", live_record(state=S.RDY), said(ev.RUN_STARTED), [(S.RDY, S.EXEC)], ()),
@@ -169,6 +177,24 @@ def test_what_a_run_waits_for_is_its_reason_until_it_starts() -> None:
     assert waiting.run.reason == "not installed" and waiting.changes
     assert not lc.decide(waiting.run, lc.Waiting("not installed")).changes, "it is noted once"
     assert lc.decide(waiting.run, lc.Launched(LEADER, 4242, "cold")).run.reason == ""
+
+
+def test_a_host_that_is_away_is_noted_once_and_so_is_that_it_is_back() -> None:
+    away = lc.decide(live_record(state=S.PAUSE, host="a"), lc.HostAway("no route"))
+    assert (away.run.state, away.run.away) == (S.PAUSE, "no route")
+    assert [one.cause for one in away.transitions] == ["host unreachable"]
+    assert not lc.decide(away.run, lc.HostAway("no route")).changes
+    back = lc.decide(away.run, lc.HostAway(""))
+    assert back.run.away == "" and [one.cause for one in back.transitions] == ["host reached"]
+
+
+def test_a_run_whose_host_stays_away_ends_as_lost_and_as_canceled_where_that_was_asked_before() -> None:
+    lost = lc.decide(live_record(state=S.EXEC, host="a"), lc.HostLost("away for 24 hours")).run
+    ended = lc.decide(lost, lc.Gone(unread="its journal is over there")).run
+    assert (ended.outcome, ended.reason, ended.away) == (Outcome.LOST, "away for 24 hours", "")
+    canceled = lc.decide(live_record(state=S.EXEC, host="a"), lc.CancelRequested("enough")).run
+    ended = lc.decide(lc.decide(canceled, lc.HostLost("away")).run, lc.Gone()).run
+    assert ended.outcome is Outcome.CANCELED
 
 
 def test_output_that_waits_is_noted_once_and_so_is_that_it_goes_on() -> None:
@@ -498,6 +524,8 @@ _events = st.one_of(
     st.builds(lc.LaunchUndone, _sentences),
     st.builds(lc.Waiting, _sentences),
     st.builds(lc.Throttled, _sentences),
+    st.builds(lc.HostAway, _sentences),
+    st.builds(lc.HostLost, _sentences),
     st.builds(lc.Registered, st.just("hash"), st.just("{}"), st.sampled_from(["", "w1"])),
     _words,
     _words,

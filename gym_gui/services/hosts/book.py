@@ -1,0 +1,156 @@
+"""``hosts.toml``: the hosts that a person added, one table for each.
+
+    [node1]
+    ssh = "alice@node1.example.org"
+    python = "/opt/mosaic/bin/python"   # an interpreter that has what workers need; without it one is built there
+
+A name becomes a path, and a destination an argument of ``ssh``, so both are checked here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from gym_gui.services.trainer.errors import RefusedError
+from mosaic_protocol.paths import MosaicPaths
+from mosaic_protocol.ssh_command import SshError, checked_destination
+from mosaic_protocol.suggest import did_you_mean
+from mosaic_protocol.whole_files import write_whole
+
+ANY, HERE = "any", "here"
+"""Words that stand where a host's name may: whichever fits first, and this machine."""
+DEFAULT_FOLDER = "~/.mosaic-host"
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+_FOLDER = re.compile(r"(~|~?(/[A-Za-z0-9_.+-]+)+)")
+_MOST_BYTES = 1024 * 1024
+_MOST_HOSTS = 1000
+_MOST_CPUS, _MOST_MEMORY_MB = 4096, 2**24
+
+
+@dataclass(frozen=True)
+class Host:
+    """A machine that runs may go to."""
+
+    name: str
+    ssh: str
+    """Its destination, as ``ssh`` takes it."""
+    folder: str = DEFAULT_FOLDER
+    """Where MOSAIC keeps its files there."""
+    python: str = ""
+    """An interpreter there that has what workers need. Empty: the one of the environment that was built there."""
+    cpus: int = 0
+    """How many CPUs runs may have; 0 for all."""
+    memory_mb: int = 0
+    """How much memory runs may have; 0 for all."""
+    drained: bool = False
+    """Whether no further run starts there."""
+
+
+class HostBook:
+    """Reads and writes the file whole. Safe to use from several processes: the last one that writes wins."""
+
+    def __init__(self, paths: MosaicPaths) -> None:
+        self.file = paths.root / "hosts.toml"
+
+    def hosts(self) -> dict[str, Host]:
+        """By name, in the order of the file. Raises :class:`RefusedError` with the place of what is wrong."""
+        try:
+            content = self.file.read_bytes()
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise RefusedError(f"{self.file} cannot be read: {error.strerror}") from error
+        return parsed(content, self.file)
+
+    def get(self, name: str) -> Host:
+        known = self.hosts()
+        if name not in known:
+            hint = did_you_mean(name, known) if known else ": `mosaic hosts add NAME USER@HOST` adds one"
+            raise RefusedError(f"there is no host {name[:60]!r}{hint}")
+        return known[name]
+
+    def add(self, host: Host) -> None:
+        known = self.hosts()
+        if host.name in known:
+            raise RefusedError(f"there is a host {host.name} already ({known[host.name].ssh}): remove it first")
+        self._write([*known.values(), checked(host)])
+
+    def change(self, name: str, **changes: Any) -> Host:
+        changed = checked(replace(self.get(name), **changes))
+        self._write(changed if one.name == name else one for one in self.hosts().values())
+        return changed
+
+    def remove(self, name: str) -> None:
+        self.get(name)
+        self._write(one for one in self.hosts().values() if one.name != name)
+
+    def _write(self, hosts: Iterable[Host]) -> None:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(self.file, "\n".join(_table(host) for host in hosts), mode=0o600)
+
+
+def checked(host: Host) -> Host:
+    """The host, if every field of it may be used. Raises :class:`RefusedError`."""
+    if not _NAME.fullmatch(host.name):
+        raise RefusedError(
+            f"{host.name[:60]!r} is no name for a host: it has lower-case letters, digits, '_' and '-', at most 32"
+        )
+    if host.name in (ANY, HERE):
+        raise RefusedError(f"{host.name!r} cannot be the name of a host: it means any host, or this machine")
+    try:
+        checked_destination(host.ssh)
+    except SshError as error:
+        raise RefusedError(str(error)) from None
+    if not _FOLDER.fullmatch(host.folder) or ".." in PurePosixPath(host.folder).parts:
+        raise RefusedError(f"folder of {host.name} must be an absolute path or begin with ~/, of plain characters")
+    if host.python and (not host.python.startswith("/") or not host.python.isprintable()):
+        raise RefusedError(f"python of {host.name} must be the absolute path of an interpreter there")
+    for name, value, most in (("cpus", host.cpus, _MOST_CPUS), ("memory_mb", host.memory_mb, _MOST_MEMORY_MB)):
+        if not 0 <= value <= most:
+            raise RefusedError(f"{name} of {host.name} must be between 0 and {most}, got {value}")
+    return host
+
+
+def parsed(content: bytes, file: Path) -> dict[str, Host]:
+    if len(content) > _MOST_BYTES:
+        raise RefusedError(f"{file} is larger than {_MOST_BYTES} bytes")
+    try:
+        tables = tomllib.loads(content.decode())
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise RefusedError(f"{file} is not TOML: {error}") from None
+    if len(tables) > _MOST_HOSTS:
+        raise RefusedError(f"{file} names {len(tables)} hosts: at most {_MOST_HOSTS} are allowed")
+    return {name: _host(name, table, file) for name, table in tables.items()}
+
+
+def _host(name: str, table: object, file: Path) -> Host:
+    if not isinstance(table, Mapping):
+        raise RefusedError(f"{file}: {name[:60]!r} must be a table, [{name[:32]}]")
+    kinds = {one.name: type(one.default) if one.name != "ssh" else str for one in fields(Host) if one.name != "name"}
+    for key, value in table.items():
+        if key not in kinds:
+            raise RefusedError(f"{file}: [{name[:32]}] has no field {key[:60]!r}{did_you_mean(key, kinds)}")
+        if type(value) is not kinds[key]:
+            words = {str: "text", int: "a whole number", bool: "true or false"}
+            raise RefusedError(f"{file}: {key} of [{name[:32]}] must be {words[kinds[key]]}")
+    if "ssh" not in table:
+        raise RefusedError(f'{file}: [{name[:32]}] does not say how it is reached: ssh = "USER@HOST" is missing')
+    try:
+        return checked(Host(name, **table))
+    except RefusedError as error:
+        raise RefusedError(f"{file}: {error}") from None
+
+
+def _table(host: Host) -> str:
+    """A table of TOML. Text in JSON's spelling is text in TOML's."""
+    usual = asdict(Host(host.name, ""))
+    lines = [
+        f"{key} = {json.dumps(value)}" for key, value in asdict(host).items() if key != "name" and value != usual[key]
+    ]
+    return "\n".join([f"[{host.name}]", *lines, ""])

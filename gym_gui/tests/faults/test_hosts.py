@@ -1,0 +1,256 @@
+"""Runs on another machine, whatever happens to it, to the way there, and to the daemon."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gym_gui.logging_config.log_constants import LOG_HOST_REACHED
+from gym_gui.services.hosts.book import HostBook
+from gym_gui.tests.support.daemon_process import DaemonProcess, toy_config, wait_for
+from gym_gui.tests.support.far_hosts import FarHost
+from gym_gui.tests.support.fault_tools import steps_of
+from gym_gui.tests.support.history import check_history
+from mosaic_protocol.proto import trainer_pb2 as pb
+
+STEPS = 150
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("hosts")
+
+
+@pytest.fixture(scope="module")
+def node(root: Path) -> Iterator[FarHost]:
+    made = FarHost(root, "node1", hidden=[root / "home"])
+    (root / "home").mkdir()
+    try:
+        yield made.start()
+    finally:
+        made.remove()
+
+
+@pytest.fixture(scope="module")
+def daemon(root: Path, node: FarHost) -> Iterator[DaemonProcess]:
+    made = DaemonProcess(root / "home")
+    made.env["MOSAIC_SSH_CONFIG"] = str(node.write_ssh_config())
+    node.add_to(made.paths)
+    try:
+        yield made.start()
+        registry = made.registry()
+        try:
+            check_history(registry, **made.has_cpus)
+        finally:
+            registry.close()
+        assert made.terminate() == 0
+        assert ssh_processes(node) == [], "no ssh is ever left"
+    finally:
+        made.clean_up()
+
+
+def ssh_processes(node: FarHost) -> list[str]:
+    """The command lines of ssh on this side."""
+    listed = subprocess.run(
+        ["ps", "-ww", "-eo", "args="], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    return [line for line in listed if line.startswith("ssh ") and str(node.folder) in line]
+
+
+def far_run(daemon: DaemonProcess, *, steps: int = STEPS, host: str = "node1", **changes: Any) -> str:
+    config = toy_config(total_timesteps=steps, params={"step_seconds": 0.02, **changes.pop("params", {})}, **changes)
+    config["resources"]["host"] = host
+    return daemon.client.submit(config).run.run_id
+
+
+def times_reached(daemon: DaemonProcess) -> int:
+    return daemon.structured_log().count(LOG_HOST_REACHED.code)
+
+
+def wait_reached(daemon: DaemonProcess, before: int) -> None:
+    wait_for("the daemon to reach the host again", lambda: times_reached(daemon) > before)
+
+
+def wait_step(daemon: DaemonProcess, run_id: str, step: int) -> None:
+    wait_for(f"step {step}", lambda: daemon.client.run(run_id).last_step >= step)
+
+
+def assert_whole(daemon: DaemonProcess, node: FarHost, run_id: str, *, steps: int = STEPS) -> pb.Run:
+    """It completed, each of its points was stored once, it began once, and nothing of it is left over there."""
+    run = daemon.wait_over(run_id)
+    assert (run.outcome, run.host) == ("completed", "node1"), daemon._describe(run_id)
+    assert steps_of(daemon, run_id) == list(range(1, steps + 1))
+    assert daemon.starts(run_id) == 1
+    wait_for("what is over there to go", lambda: run_id not in node.run("ls", str(node.disk / "mosaic/trainer/runs")))
+    return run
+
+
+def test_a_run_on_a_host_has_its_numbers_and_its_files_here(daemon: DaemonProcess, node: FarHost) -> None:
+    run_id = far_run(daemon, params={"say": "hello from afar"})
+    daemon.wait_state(run_id, "EXEC")
+    assert node.pids("toy_worker", run_id), "it runs over there"
+    run = assert_whole(daemon, node, run_id)
+    assert "hello from afar" in (Path(run.log_dir) / "stderr.log").read_text()
+    written = {file.name for file in Path(run.run_dir).rglob("*") if file.is_file()}
+    assert {"analytics.json", "starts"} <= written
+    listing = node.run("ls", "-ld", str(node.disk / "mosaic/link"))
+    assert listing.startswith("drwx------"), "no other user of the host gets in"
+
+
+def test_a_run_on_a_host_pauses_goes_on_and_is_canceled(daemon: DaemonProcess, node: FarHost) -> None:
+    run_id = far_run(daemon, steps=100_000)
+    wait_step(daemon, run_id, 5)
+    daemon.client.pause(run_id)
+    daemon.wait_state(run_id, "PAUSE")
+    daemon.client.resume(run_id)
+    daemon.wait_state(run_id, "EXEC")
+    daemon.client.cancel(run_id)
+    run = daemon.wait_over(run_id)
+    assert run.outcome == "canceled"
+    assert node.pids("toy_worker", run_id) == []
+    steps = steps_of(daemon, run_id)
+    assert steps == list(range(1, len(steps) + 1)) and len(steps) >= 5
+
+
+def test_killing_the_daemon_the_way_and_the_agent_costs_no_point(daemon: DaemonProcess, node: FarHost) -> None:
+    gate = node.disk / "gate"
+    run_id = far_run(daemon, steps=600, params={"gate": str(gate), "gate_at": 500})
+    wait_step(daemon, run_id, 20)
+    reached = times_reached(daemon)
+    daemon.kill()
+    wait_for("ssh to end with its daemon", lambda: not ssh_processes(node))
+    daemon.start()
+    for victim in ("mosaic_host.attach", "-m mosaic_host --home", "sshd: root@"):
+        wait_reached(daemon, reached)
+        reached = times_reached(daemon)
+        assert node.kill(victim) == 1, victim
+    wait_reached(daemon, reached)
+    assert daemon.client.run(run_id).state == "EXEC"
+    node.run("touch", str(gate))
+    assert_whole(daemon, node, run_id, steps=600)
+
+
+def test_a_cut_link_is_told_and_costs_no_point(daemon: DaemonProcess, node: FarHost) -> None:
+    gate = node.disk / "after the cut"
+    run_id = far_run(daemon, steps=600, params={"gate": str(gate), "gate_at": 590})
+    other = far_run(daemon, steps=100_000)
+    wait_step(daemon, run_id, 20)
+    wait_step(daemon, other, 20)
+    node.cut()
+    try:
+        wait_for("the run to say so", lambda: daemon.client.run(run_id).host_away)
+        began = time.monotonic()
+        daemon.client.cancel(other)
+        assert time.monotonic() - began < 5.0, "a cancel does not wait for the way"
+        assert daemon.client.run(run_id).state == "EXEC"
+    finally:
+        node.mend()
+    node.run("touch", str(gate))
+    assert_whole(daemon, node, run_id, steps=600)
+    causes = [move.cause for move in daemon.client.history(run_id)]
+    assert causes.count("host unreachable") == causes.count("host reached") == 1
+    assert daemon.wait_over(other).outcome == "canceled", "what was asked for meanwhile is done"
+    assert node.pids("toy_worker", other) == []
+
+
+def test_a_host_that_is_not_known_is_refused_with_the_nearest_name(daemon: DaemonProcess) -> None:
+    from gym_gui.services.trainer.client import ClientError
+
+    with pytest.raises(ClientError, match=r"no host 'nod1'.*did you mean 'node1'"):
+        far_run(daemon, host="nod1")
+
+
+def test_a_changed_host_key_is_told_with_the_words_of_ssh(root: Path, node: FarHost, daemon: DaemonProcess) -> None:
+    other = FarHost(root, "node2", hidden=[root / "home"])
+    try:
+        other.change_host_key()
+        other.start(check=False)
+        Path(daemon.env["MOSAIC_SSH_CONFIG"]).write_text(node.ssh_lines() + "\n" + other.ssh_lines())
+        other.add_to(daemon.paths)
+        run_id = far_run(daemon, host="node2")
+        sentence = wait_for("the reason", lambda: daemon.client.run(run_id).reason)
+        assert "changed" in wait_for("ssh's words", lambda: _with(daemon.client.run(run_id).reason, "key")), sentence
+        here = daemon.submit(name="here", total_timesteps=3)
+        assert daemon.wait_over(here).outcome == "completed", "nobody here waits for a host"
+        daemon.client.cancel(run_id)
+        daemon.wait_over(run_id)
+    finally:
+        HostBook(daemon.paths).remove("node2")
+        other.remove()
+
+
+def _with(text: str, word: str) -> str | None:
+    return text if word in text else None
+
+
+@pytest.mark.nightly
+def test_a_host_that_stays_away_has_its_runs_closed_as_lost_and_read_later(root: Path, node: FarHost) -> None:
+    home = root / "short"
+    home.mkdir()
+    daemon = DaemonProcess(home, host_hours=10 / 3600, journal_seconds=1)
+    daemon.env["MOSAIC_SSH_CONFIG"] = str(node.write_ssh_config())
+    node.add_to(daemon.paths)
+    try:
+        daemon.start()
+        run_id = far_run(daemon, steps=100_000)
+        wait_step(daemon, run_id, 20)
+        node.cut()
+        try:
+            run = daemon.wait_over(run_id)
+        finally:
+            node.mend()
+        assert run.outcome == "lost" and "was away" in run.reason
+        wait_for("its journal to be read", lambda: not daemon.client.run(run_id).journal_unread)
+        assert node.pids("toy_worker", run_id) == [], "what is lost is ended when it is found"
+        steps = steps_of(daemon, run_id)
+        assert steps == list(range(1, len(steps) + 1))
+    finally:
+        daemon.clean_up()
+
+
+@pytest.mark.nightly
+def test_runs_spread_over_two_hosts_lose_nothing_to_a_cut_and_a_killed_daemon(root: Path, node: FarHost) -> None:
+    """In the middle one host is cut off, and the daemon killed while it is."""
+    home = root / "spread"
+    home.mkdir()
+    other = FarHost(root, "node2", hidden=[home])
+    daemon = DaemonProcess(home, cpus=1)
+    daemon.env["MOSAIC_SSH_CONFIG"] = str(node.write_ssh_config(other))
+    try:
+        other.start()
+        for host in (node, other):
+            host.add_to(daemon.paths, cpus=2)
+        daemon.start()
+        runs = [far_run(daemon, steps=400, host="any", name=f"run-{number}") for number in range(8)]
+        wait_for("both hosts to have runs", lambda: {"node1", "node2"} <= {daemon.client.run(one).host for one in runs})
+        wait_for("them to train", lambda: any(daemon.client.run(one).last_step > 20 for one in runs))
+        other.cut()
+        try:
+            wait_for("the cut to be told", lambda: any(daemon.client.run(one).host_away for one in runs))
+            daemon.kill()
+            daemon.start()
+        finally:
+            other.mend()
+        for run_id in runs:
+            assert daemon.wait_over(run_id, timeout=120).outcome == "completed", daemon._describe(run_id)
+            assert steps_of(daemon, run_id) == list(range(1, 401))
+            assert daemon.starts(run_id) == 1
+        registry = daemon.registry()
+        try:
+            check_history(registry, **daemon.has_cpus)
+        finally:
+            registry.close()
+        for host in (node, other):
+            wait_for("nothing to be left there", lambda host=host: not left_on(host, runs))  # type: ignore[misc]
+    finally:
+        daemon.clean_up()
+        other.remove()
+
+
+def left_on(host: FarHost, runs: list[str]) -> list[str]:
+    return [run_id for run_id in host.run("ls", str(host.disk / "mosaic/trainer/runs")).split() if run_id in runs]
