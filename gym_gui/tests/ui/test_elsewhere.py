@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from PyQt6.QtCore import Qt
-from PyQt6.QtTest import QTest
 from PyQt6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -170,8 +169,8 @@ def test_a_server_is_asked_for_and_opened_in_a_window_of_its_own(
     line = dialog.name.lineEdit()
     assert line is not None
     line.selectAll()
-    QTest.keyClicks(line, "me@server")
+    qtbot.keyClicks(line, "me@server")
     assert not dialog.problem.isVisible()
-    QTest.keyClick(line, Qt.Key.Key_Return)
+    qtbot.keyClick(line, Qt.Key.Key_Return)
     assert dialog.result() == 1
     assert opened[-1] == Server("me@server", "/opt/mosaic")
