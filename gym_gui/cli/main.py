@@ -77,9 +77,10 @@ class _MosaicGroup(PlainGroup):
         ctx.call_on_close(session.elsewhere.close)
         ctx.meta[_SESSION] = session
         if way is elsewhere.Way.THROUGH:
-            answer = super().invoke(ctx)
-            elsewhere.tell_versions(session.elsewhere)
-            return answer
+            try:
+                return super().invoke(ctx)
+            finally:  # what follows a run mostly ends with Ctrl-C
+                elsewhere.tell_versions(session.elsewhere)
         return elsewhere.Elsewhere(server, ctx.params["home"] or "", session).run(self.commands[name], rest, way)
 
 

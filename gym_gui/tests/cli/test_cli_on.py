@@ -15,7 +15,7 @@ import pytest
 from gym_gui.cli.elsewhere import WAYS, Way, way_of
 from gym_gui.cli.main import mosaic
 from gym_gui.services.remote.link import RemoteLink
-from gym_gui.services.remote.server import Server
+from gym_gui.services.remote.server import Server, Servers
 from gym_gui.tests.support.command_line import CommandLine
 from gym_gui.tests.support.daemon_process import wait_for
 from gym_gui.tests.support.servers import MadeServer, arguments_of_processes, has_ended, made_server
@@ -316,6 +316,7 @@ def test_an_interrupted_follower_ends_as_here(server: MadeServer, here: CommandL
         following.send_signal(signal.SIGINT)
         assert following.wait(30) == 130
         assert f"mosaic --on {server.name} follow" in following.stderr.read().decode()
+    assert Servers(Path(here.environment["MOSAIC_HOME"])).all() == [Server.parse(server.name)]
     server.daemon.client.cancel(run_id)
     server.daemon.wait_over(run_id)
 
