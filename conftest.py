@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
 pytest_plugins = [
@@ -19,6 +20,14 @@ pytest_plugins = [
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell that starts the tests in its background has them, and all they start, ignore Ctrl-C, which some test.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+hypothesis.settings.register_profile(
+    "mosaic",
+    database=None,  # a test leaves no file behind
+    deadline=None,  # the machine may be busy
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("mosaic")
 
 
 @pytest.fixture(autouse=True)

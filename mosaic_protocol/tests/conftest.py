@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import hypothesis
 import pytest
-
-hypothesis.settings.register_profile(
-    "mosaic",
-    database=None,  # a test leaves no file behind
-    deadline=None,  # the machine may be busy
-    suppress_health_check=[hypothesis.HealthCheck.too_slow],
-)
-hypothesis.settings.load_profile("mosaic")
 
 
 @pytest.fixture
