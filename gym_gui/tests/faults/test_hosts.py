@@ -246,7 +246,7 @@ def test_runs_spread_over_two_hosts_lose_nothing_to_a_cut_and_a_killed_daemon(ro
         finally:
             registry.close()
         for host in (node, other):
-            wait_for("nothing to be left there", lambda host=host: not left_on(host, runs))  # type: ignore[misc]
+            wait_for("nothing to be left there", lambda host=host: not left_on(host, runs))
     finally:
         daemon.clean_up()
         other.remove()
