@@ -543,4 +543,4 @@ def test_ten_thousand_queued_runs_on_five_hundred_hosts_are_decided_in_a_moment(
     assert len(started(queue)) == 254
     began = time.process_time()
     assert queue.take_next() is None
-    assert time.process_time() - began < 0.5, "measured: about 1 ms on a quiet machine"
+    assert time.process_time() - began < 0.05
