@@ -54,7 +54,8 @@ class MetricsOnStage(QObject):
             return
         self._dock, self._title = dock, dock.windowTitle()
         if (arrangement := self._arrangement) is not None:
-            low = self._stage.window().height() < _LOW_WINDOW
+            window = self._stage.window()
+            low = window is not None and window.height() < _LOW_WINDOW
             places = (Place.LEFT, Place.RIGHT, Place.BOTTOM) if low else (Place.LEFT, Place.RIGHT)
             arrangement.make_room(self, places, [dock])
         away = EmptyPage()
