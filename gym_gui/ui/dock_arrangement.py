@@ -22,12 +22,15 @@ from gym_gui.ui.preferences import Preferences
 
 LAYOUT_VERSION = 1
 ROOMY_WIDTH = 1200
-_LEFT_WIDTH, _MOST_LEFT, _LEFT, _BELOW = 330, 400, 0.21, 0.42
+_LEFT_WIDTH, _MOST_LEFT, _LEFT = 330, 400, 0.21
+_BELOW, _BELOW_ROOMY = 0.42, 0.36
 AREAS = {
     Place.LEFT: Qt.DockWidgetArea.LeftDockWidgetArea,
     Place.RIGHT: Qt.DockWidgetArea.RightDockWidgetArea,
     Place.BOTTOM: Qt.DockWidgetArea.BottomDockWidgetArea,
 }
+_ALONG = {Place.LEFT: Qt.Orientation.Horizontal, Place.BOTTOM: Qt.Orientation.Vertical}
+"""Where docks are given a share of the window, and in which direction."""
 _WHOLE_SCREEN = Qt.WindowState.WindowMaximized | Qt.WindowState.WindowFullScreen
 _KEYS = {False: "window.state", True: "window.narrow"}
 
@@ -54,9 +57,9 @@ class DockArrangement(QObject):
         self.is_narrow = False
         self._kept: dict[bool, QByteArray] = {}
         self._lent: _Lent | None = None
-        self._chooses_width = True
-        self._given = 0
-        """The width that the docks on the left were given, for as long as nobody drags them."""
+        self._given: dict[Place, int] | None = {}
+        """What docks measure since they were given their share of the window, 0 once somebody dragged them; None where
+        an arrangement of before was taken back."""
         window.setCorner(Qt.Corner.BottomLeftCorner, AREAS[Place.LEFT])
         window.setCorner(Qt.Corner.BottomRightCorner, AREAS[Place.RIGHT])
         for area in AREAS.values():
@@ -69,7 +72,8 @@ class DockArrangement(QObject):
         # Both a turn of the event loop later: docks are neither moved nor looked at while Qt lays them out.
         self._settling = self._soon(self.settle)
         self._keeping = self._soon(self._keep_state)
-        self._widening = self._soon(self._give_width)
+        self._sharing = self._soon(self._share)
+        self._measuring = self._soon(self._measure)
         window.installEventFilter(self)
         for dock in docks.values():
             dock.installEventFilter(self)
@@ -108,7 +112,7 @@ class DockArrangement(QObject):
                 self._kept[narrow] = bytes_of(text)
         roomy = self._kept.get(False)
         if roomy is not None:
-            self._chooses_width = not self._window.restoreState(roomy, LAYOUT_VERSION)
+            self._given = None if self._window.restoreState(roomy, LAYOUT_VERSION) else {}
         if self._fits_narrow:
             self.is_narrow = True
             narrow_state = self._kept.get(True)
@@ -128,8 +132,8 @@ class DockArrangement(QObject):
         if self.is_narrow:
             self._collapse()
         self._bring_first_forward()
-        self._chooses_width, self._given = True, 0
-        self._widening.start()
+        self._given = {}
+        self._sharing.start()
 
     # ---- room for a page -----------------------------------------------------------------------------------------
 
@@ -177,7 +181,7 @@ class DockArrangement(QObject):
         if event is not None and event.type() == QEvent.Type.Resize:
             self._keeping.start()
             if watched is self._window:
-                self._widening.start()
+                self._sharing.start()
                 if self._fits_narrow != self.is_narrow:
                     self._settling.start()
         return super().eventFilter(watched, event)
@@ -191,22 +195,38 @@ class DockArrangement(QObject):
         if self._fits_narrow == self.is_narrow and self._lent is None:
             self._kept[self.is_narrow] = self._window.saveState(LAYOUT_VERSION)
 
-    def _give_width(self) -> None:
-        """Give the docks on the left a share of the window. Without a width of their own Qt widens them with what they
-        show, and at 1280 pixels the runs below the stage lost a column to a form that needs no more."""
-        if not self._chooses_width or self.is_narrow or self._fits_narrow or self._lent is not None:
+    def _share(self) -> None:
+        """Give the docks on the left and below a share of the window, for as long as nobody drags them.
+
+        Without sizes of their own Qt widens them with what they show: at 1280 pixels the runs below the stage lost a
+        column to a form that needs no more, and how many rows they had was chance.
+        """
+        if self._given is None or self.is_narrow or self._fits_narrow or self._lent is not None:
             return
+        size = self._window.size()
+        shares = {
+            Place.LEFT: min(_MOST_LEFT, max(_LEFT_WIDTH, round(size.width() * _LEFT))),
+            Place.BOTTOM: round(size.height() * _BELOW_ROOMY),
+        }
+        for place, share in shares.items():
+            dock = self._in_front(place)
+            if dock is None or (place in self._given and self._given[place] != _length(dock, place)):
+                self._given[place] = 0
+                continue
+            self._window.resizeDocks([dock], [share], _ALONG[place])
+        self._measuring.start()
+
+    def _measure(self) -> None:
+        """Once Qt laid them out: a dock in tabs is as much smaller than its share as the tabs need."""
+        for place in _ALONG:
+            dock = self._in_front(place)
+            if self._given is not None and dock is not None and self._given.get(place) != 0:
+                self._given[place] = _length(dock, place)
+
+    def _in_front(self, place: Place) -> QDockWidget | None:
         area_of = self._window.dockWidgetArea
-        left = [dock for dock in self._docks.values() if area_of(dock) == AREAS[Place.LEFT] and not dock.isFloating()]
-        left = [dock for dock in left if not dock.isHidden()]
-        if not left:
-            return
-        if self._given and left[0].width() != self._given:  # somebody dragged them
-            self._chooses_width = False
-            return
-        wanted = min(_MOST_LEFT, max(_LEFT_WIDTH, round(self._window.width() * _LEFT)))
-        self._window.resizeDocks(left, [wanted] * len(left), Qt.Orientation.Horizontal)
-        self._given = wanted
+        docks = (dock for dock in self._docks.values() if area_of(dock) == AREAS[place] and not dock.isFloating())
+        return next((dock for dock in docks if not dock.visibleRegion().isEmpty()), None)
 
     def settle(self) -> None:
         """Arrange the docks for the width that the window has now; which are shown, float or are in front stays."""
@@ -272,6 +292,10 @@ class DockArrangement(QObject):
             yield
         finally:
             layout.setEnabled(True)
+
+
+def _length(dock: QDockWidget, place: Place) -> int:
+    return dock.width() if _ALONG[place] is Qt.Orientation.Horizontal else dock.height()
 
 
 def text_of(state: QByteArray) -> str:

@@ -262,7 +262,12 @@ def test_a_form_that_opens_takes_no_width_from_the_runs(qtbot: QtBot) -> None:
     qtbot.addWidget(window)
     window.setCentralWidget(QWidget())
     docks = {}
-    for name, area, widget in (("train", Place.LEFT, page), ("metrics", Place.RIGHT, Page())):
+    for name, area, widget in (
+        ("train", Place.LEFT, page),
+        ("metrics", Place.RIGHT, Page()),
+        ("runs", Place.BOTTOM, QWidget()),
+        ("log", Place.BOTTOM, QWidget()),
+    ):
         docks[name] = QDockWidget(name, window)
         docks[name].setObjectName(name)
         docks[name].setWidget(widget)
@@ -272,8 +277,11 @@ def test_a_form_that_opens_takes_no_width_from_the_runs(qtbot: QtBot) -> None:
     window.show()
     window.resize(1280, 800)
 
+    docks["runs"].raise_()
+
     def given() -> bool:
-        return window.width() == 1280 and not arrangement.is_narrow and docks["train"].width() == 330
+        wide = window.width() == 1280 and not arrangement.is_narrow and docks["train"].width() == 330
+        return wide and 230 < docks["runs"].height() <= 288
 
     qtbot.waitUntil(given)
     page.wanted = 400
@@ -281,11 +289,11 @@ def test_a_form_that_opens_takes_no_width_from_the_runs(qtbot: QtBot) -> None:
     qtbot.wait(10)
     assert docks["train"].width() == 330
     window.resize(1920, 1080)
-    qtbot.waitUntil(lambda: docks["train"].width() == 400)
+    qtbot.waitUntil(lambda: docks["train"].width() == 400 and 330 < docks["runs"].height() <= 389)
     window.resizeDocks([docks["train"]], [450], Qt.Orientation.Horizontal)
     qtbot.waitUntil(lambda: docks["train"].width() == 450)
     window.resize(1800, 1000)
-    qtbot.waitUntil(lambda: window.width() == 1800 and not arrangement._widening.isActive())
+    qtbot.waitUntil(lambda: window.width() == 1800 and not arrangement._sharing.isActive())
     assert docks["train"].width() == 450, "what somebody dragged stays"
 
 
