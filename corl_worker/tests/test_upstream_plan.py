@@ -13,6 +13,7 @@ import pytest
 
 from corl_worker import cli, upstream
 from corl_worker.config import ConfigError, WorkerConfig
+from corl_worker.preflight import look_at
 from corl_worker.upstream_plan import CorlPlan
 from mosaic_protocol.worker_manifest import load_manifest
 from mosaic_worker.tracking.outlook import tracking_sentence
@@ -191,6 +192,12 @@ def test_own_scripts_are_planned_as_before() -> None:
     plan = CorlPlan.of(config)
     assert plan.order is None
     assert plan.told() == {}
+
+
+def test_a_share_of_too_few_episodes_is_refused_before_the_run() -> None:
+    plan = CorlPlan.of(WorkerConfig.of({"algo": "bc", "dataset": "swings", "params": {"best_fraction": 0.1}}))
+    with pytest.raises(ConfigError, match="10 % of 3 episodes is less than one"):
+        look_at("swings", "", plan)
 
 
 def test_a_dry_run_says_what_becomes_of_the_wish_to_be_tracked() -> None:

@@ -170,7 +170,7 @@ def _copied(
     progress: Callable[[int, int], None],
 ) -> dict[str, SeenValues]:
     seen = {"observation": SeenValues(), "action": SeenValues()}
-    allowed = _allowed(form)
+    allowed = {name: one for name, one in _allowed(form).items() if name in columns}
     rows = len(ends[0])
     with closing(FlatWriter(destination)) as out:
         for first, behind in _blocks(columns, rows):
@@ -182,8 +182,8 @@ def _copied(
                 require_sound(found, name, file, place)
             block[REWARDS] = block[REWARDS].reshape(-1)
             block[ACTIONS] = _one_axis(block[ACTIONS])
-            for name in allowed.keys() & block.keys():
-                block[name] = allowed[name].taken(block[name], name, file, place, clip=order.clip_actions)
+            for name, one in allowed.items():
+                block[name] = one.taken(block[name], name, file, place, clip=order.clip_actions)
             seen["observation"].add({(): block[OBSERVATIONS]})
             seen["action"].add({(): block[ACTIONS]})
             out.append({**block, TERMINALS: ends[0][first:behind], TIMEOUTS: ends[1][first:behind]})
