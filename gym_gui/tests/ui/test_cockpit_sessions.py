@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from gym_gui.services.checkpoints.entry import CheckpointEntry
 from gym_gui.services.checkpoints.registry import TrainingRegistry
+from gym_gui.services.trainer.client import RequestRefusedError
 from gym_gui.tests.support.daemon_process import DaemonProcess
 from gym_gui.tests.ui.whole_window import OpenWhole, open_whole, part, train_dock  # noqa: F401 - a fixture
 from gym_gui.ui.app import CockpitApp
@@ -118,7 +120,8 @@ def open_player(
     yield make
     for run in session_daemon.client.runs().runs:  # the next test finds none that goes on
         if run.state != "TERM":
-            session_daemon.client.cancel(run.run_id, "the test is over")
+            with suppress(RequestRefusedError):  # it ended by itself meanwhile
+                session_daemon.client.cancel(run.run_id, "the test is over")
             session_daemon.wait_over(run.run_id)
 
 
