@@ -144,7 +144,7 @@ class Elsewhere:
         return code
 
     def _with_port(self, name: str, words: list[str]) -> int:
-        """A command that serves on a port of the server's loopback, reached on the same one of ours."""
+        """A command that serves on a port of the server's loopback, reached on the same port here."""
         if {"--help", "-h"} & set(words):
             return self._there([name, *words])
         port = _named_port(words) or _free_port()

@@ -44,7 +44,7 @@ class HostReport:
     gpus: tuple[str, ...]
     bundles: tuple[str, ...]
     clock_ahead: float
-    """Seconds that its clock is ahead of ours."""
+    """Seconds that its clock is ahead of this one."""
     seconds: float
     """How long the answer took."""
 

@@ -327,7 +327,7 @@ class _Conversation:
         return said(self._errors).removeprefix("mosaic: ")
 
     def give_up(self) -> None:
-        """Have it end soon; whoever uses it hears so."""
+        """Have it end soon; its users hear so."""
         self._process.kill()
 
     def close(self) -> None:
