@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -89,8 +90,11 @@ def require_nothing_doubled(daemon: DaemonProcess, sweep: Sweep) -> None:
     entries = [trial for trial in study.trials if trial.params or trial.state != "fail"]  # others were cut short
     known = {tuple(trial.params.items()) for trial in entries}
     assert known == {tuple(trial.params.items()) for trial in sweep.trials}
-    again = len(entries) - len(known)
-    assert again == sum(trial.promotions > 0 and trial.state is TrialState.COMPLETE for trial in sweep.trials)
+    told = Counter((tuple(trial.params.items()), trial.state, trial.values) for trial in entries)
+    assert set(told.values()) == {1}, "no end was told twice"
+    # Who was pruned and promoted is told again when it ends, completed or pruned at a later rung.
+    promoted = sum(trial.promotions > 0 and trial.state is TrialState.COMPLETE for trial in sweep.trials)
+    assert promoted <= len(entries) - len(known) <= sum(trial.promotions for trial in sweep.trials)
     assert all(trial.state in ("complete", "pruned", "fail") for trial in study.trials)
 
 
