@@ -47,7 +47,7 @@ WAYS = {
     **dict.fromkeys(("train", "submit"), Way.LAUNCH),
     **dict.fromkeys(("show", "diff", "compare", "resume", "reproduce", "sweep", "arena", "datasets"), Way.THERE),
     **dict.fromkeys(("checkpoints", "eval", "policy", "import-checkpoint", "import-logs"), Way.THERE),
-    **dict.fromkeys(("export", "import", "storage", "bundles", "doctor", "daemon", "wandb"), Way.THERE),
+    **dict.fromkeys(("export", "import", "storage", "bundles", "doctor", "daemon", "hosts", "wandb"), Way.THERE),
     **dict.fromkeys(("play", "watch", "replay", "flags", "presets"), Way.THERE),
     "tensorboard": Way.PORT,
     "gui": Way.HERE,

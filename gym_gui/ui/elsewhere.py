@@ -59,7 +59,7 @@ class ConnectDialog(QDialog):
         self.name.addItems([str(server) for server in Servers(default_root()).all()])
         line = self.name.lineEdit()
         assert line is not None
-        line.setPlaceholderText("me@server")
+        line.setPlaceholderText(self.tr("me@server"))
         line.setAccessibleName(self.tr("Server"))
         line.selectAll()
         line.returnPressed.connect(self.accept)  # a combo box keeps it from the dialog

@@ -32,10 +32,10 @@ def _host_argument(function: Any) -> Any:
 @json_option
 @click.pass_context
 def hosts(ctx: click.Context, as_json: bool) -> None:
-    """List, add or check machines that runs can go to over SSH.
+    """List, add or check machines that runs can go to.
 
-    `mosaic train … --host NAME` runs on one, `--host any` where there is room first. A host needs an SSH server and a
-    Python with what workers need; MOSAIC's code is sent there.
+    `mosaic train … --host NAME` runs on one, over SSH, `--host any` where there is room first. A host needs an SSH
+    server and a Python with what workers need; MOSAIC's code is sent there.
     """
     if ctx.invoked_subcommand is None:
         _list(ctx.obj, as_json=as_json)

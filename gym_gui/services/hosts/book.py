@@ -20,7 +20,6 @@ from typing import Any
 from gym_gui.services.trainer.errors import RefusedError
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.ssh_command import SshError, checked_destination
-from mosaic_protocol.suggest import did_you_mean
 from mosaic_protocol.whole_files import write_whole
 
 ANY, HERE = "any", "here"
@@ -71,6 +70,8 @@ class HostBook:
     def get(self, name: str) -> Host:
         known = self.hosts()
         if name not in known:
+            from mosaic_protocol.suggest import did_you_mean  # brings pydantic, which no help text needs
+
             hint = did_you_mean(name, known) if known else ": `mosaic hosts add NAME USER@HOST` adds one"
             raise RefusedError(f"there is no host {name[:60]!r}{hint}")
         return known[name]
@@ -135,6 +136,8 @@ def _host(name: str, table: object, file: Path) -> Host:
     kinds = {one.name: type(one.default) if one.name != "ssh" else str for one in fields(Host) if one.name != "name"}
     for key, value in table.items():
         if key not in kinds:
+            from mosaic_protocol.suggest import did_you_mean
+
             raise RefusedError(f"{file}: [{name[:32]}] has no field {key[:60]!r}{did_you_mean(key, kinds)}")
         if type(value) is not kinds[key]:
             words = {str: "text", int: "a whole number", bool: "true or false"}

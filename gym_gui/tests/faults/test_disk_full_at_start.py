@@ -25,10 +25,12 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     disk.unmount()
 
 
-def fill_when_launched(daemon: DaemonProcess, disk: SmallDisk, run_id: str) -> None:
-    """Fill the disk once there is a process. A script of CleanRL's kind is far from its claim then; a toy, which may be
-    forked and be there at once, is held before it by a gate."""
-    wait_for("the launch", lambda: "Launched" in causes(daemon, run_id), interval=0.001)
+def fill_when_launched(daemon: DaemonProcess, disk: SmallDisk, *runs: str) -> None:
+    """Fill the disk once there is a process of each run: one that is launched later waits for space before it has any.
+    A script of CleanRL's kind is far from its claim then; a toy, which may be forked and be there at once, is held
+    before it by a gate."""
+    for run_id in runs:
+        wait_for("the launch", lambda run_id=run_id: "Launched" in causes(daemon, run_id), interval=0.001)
     disk.fill()
     disk.fill_last_pages()
 
@@ -45,8 +47,7 @@ def test_a_run_whose_disk_fills_while_it_starts_waits_and_starts_once(
     gate = tmp_path / "gate"
     toy = {"total_timesteps": STEPS, "step_seconds": 0.001, "gate_before": str(gate)}
     runs = [daemon.submit(name=f"toy-{number}", **toy) for number in range(3)]
-    for run_id in runs:
-        fill_when_launched(daemon, disk, run_id)
+    fill_when_launched(daemon, disk, *runs)
     gate.touch()
     for run_id in runs:
         wait_for("the run to say what it waits for", lambda run_id=run_id: "space" in daemon.client.run(run_id).reason)
