@@ -9,6 +9,7 @@ import sys
 from itertools import combinations
 from pathlib import Path
 
+import pytest
 from PyQt6.QtCore import QPoint, QRect, QSize, Qt
 from PyQt6.QtGui import QFont, QFontMetrics
 from PyQt6.QtWidgets import QApplication, QDockWidget, QLineEdit, QMainWindow, QTabBar, QVBoxLayout, QWidget
@@ -499,3 +500,18 @@ def test_the_example_of_an_environment_is_whole_or_another_word_is_there(qtbot: 
         line.resize(width, 28)
         assert line.placeholderText() == hint
         assert line.fontMetrics().horizontalAdvance(hint) < width - 8
+
+
+@pytest.mark.parametrize(
+    ("spec", "hint"),
+    [
+        (FieldSpec("lr", "Learning rate", kind="float", default=0.00025), "0.00025"),
+        (FieldSpec("kl", "Target KL", kind="float", optional=True), "none"),
+        (FieldSpec("seed", "Seed", kind="int", default=1, required=True), ""),
+        (FieldSpec("name", "Name", default="ppo"), ""),
+    ],
+)
+def test_a_number_that_was_taken_out_shows_what_holds_instead(qapp: QApplication, spec: FieldSpec, hint: str) -> None:
+    field = FieldEditor(spec, Themes(qapp))
+    field.put("")
+    assert isinstance(field.editor, QLineEdit) and field.editor.placeholderText() == hint

@@ -245,12 +245,17 @@ class FieldEditor(QWidget):
             combo.setCurrentText(str(self.spec.start))
             combo.currentTextChanged.connect(self._edited)
             return combo
-        hint = self.spec.placeholder or (self.tr("none") if self.spec.optional else "")
+        hint = self.spec.placeholder or (self.tr("none") if self.spec.optional else self._meant_when_empty())
         line = HintedLine([hint, *filter(None, [self.spec.short_placeholder])], str(self.spec.start))
         line.textChanged.connect(self._edited)
         if self.spec.unit:
             _put_unit(line, self.spec.unit)
         return line
+
+    def _meant_when_empty(self) -> str:
+        """A number that is taken out is not given, so the default holds."""
+        is_number = self.spec.kind in ("int", "float")
+        return str(self.spec.start) if is_number and not self.spec.required else ""
 
     def _lay_out(self) -> None:
         grid = QGridLayout(self)
