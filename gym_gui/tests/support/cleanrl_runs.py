@@ -62,10 +62,15 @@ def submit_script(daemon: DaemonProcess, name: str, *, total_timesteps: int | No
 
 
 def script_of(daemon: DaemonProcess, run_id: str) -> ProcessIdentity:
-    """The script's process: the only child of the supervisor besides the one that records what is not committed."""
+    """The script's process: the only child of the supervisor besides the one that records what is not committed. That
+    one looks like the supervisor itself between fork and exec, so there may be two for a moment."""
     supervisor = worker_of(daemon, run_id)
-    (child,) = (one for one in children_of(supervisor.pid) if not _is_recorder(one.pid))
-    return child
+
+    def alone() -> ProcessIdentity | None:
+        found = [one for one in children_of(supervisor.pid) if not _is_recorder(one.pid)]
+        return found[0] if len(found) == 1 else None
+
+    return wait_for("the script to be told from its supervisor's other children", alone)
 
 
 def _is_recorder(pid: int) -> bool:
