@@ -70,7 +70,7 @@ def script_of(daemon: DaemonProcess, run_id: str) -> ProcessIdentity:
         found = [one for one in children_of(supervisor.pid) if not _is_recorder(one.pid)]
         return found[0] if len(found) == 1 else None
 
-    return wait_for("the script to be told from its supervisor's other children", alone)
+    return wait_for("the supervisor to have no other child than the script", alone)
 
 
 def _is_recorder(pid: int) -> bool:

@@ -99,7 +99,7 @@ class TrainerOrchestrator:
         self._clearing = RunClearing(hub, executor)
         self.queue_keys = QueueKeys()
         self.before_submit: Callable[[], None] = lambda: None
-        """Called before a run is judged: whoever keeps the list of hosts looks at it."""
+        """Called before a run is judged: the keeper of the list of hosts looks at it."""
         self.why_it_waits: Callable[[RunRecord], str] = lambda _: ""
         """What keeps the host of a queued run from taking it, "" for nothing."""
         self._pumping = asyncio.Lock()

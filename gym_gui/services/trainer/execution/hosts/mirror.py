@@ -77,7 +77,7 @@ class RunMirror:
         self._seen[(one.area, one.name)] = one
 
     async def _fetch(self, one: FileState, host: Hosting, here: Path, start: int) -> None:
-        """From ``start`` on. A file that is read anew replaces the one here when it is there."""
+        """From ``start`` on. A file that is read again replaces the one here when it is there."""
         if start:
             await self._read_into(one, host, here, start)
             return
@@ -141,7 +141,7 @@ def _is_wanted(one: FileState, *, ended: bool) -> bool:
 
 
 def _is_appended_to(one: FileState) -> bool:
-    """Small files may be written anew under the same inode, and cost nothing."""
+    """Small files may be written again under the same inode, and cost nothing."""
     return one.area == LOGS or "tfevents" in one.name or one.size > PIECE_BYTES
 
 
