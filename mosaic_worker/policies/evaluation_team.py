@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _PROGRESS_SECONDS = 0.5
 _ASK_AGAIN_SECONDS = 0.2
+_CLIP_SECONDS = 60.0
+"""How long the last clips may take to be written. Nothing waits for this process but who asked for the clips."""
 
 
 class EvaluationError(RuntimeError):
@@ -97,7 +99,7 @@ class Task:
         from mosaic_worker.recording.video import attach, clips
 
         env = clips(self.loaded.make_env(self.env_id, render_mode="rgb_array"))
-        attach([env], self.record, lambda: self.loaded.manifest.step)
+        attach([env], self.record, lambda: self.loaded.manifest.step, patience=_CLIP_SECONDS)
         return env
 
 

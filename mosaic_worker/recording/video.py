@@ -136,10 +136,12 @@ class Clips(gym.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         self._render_recorder: ClipRecorder | None = None
         self._render_episode = -1
+        self._render_patience = CLOSE_SECONDS
 
-    def attach(self, directory: Path, step: Callable[[], int]) -> None:
+    def attach(self, directory: Path, step: Callable[[], int], patience: float) -> None:
         """Record from now on."""
         choose_display_drivers()
+        self._render_patience = patience
         self._render_recorder = ClipRecorder(directory, step, whole_frames_a_second(self.env.metadata))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -155,7 +157,7 @@ class Clips(gym.Wrapper[Any, Any, Any, Any]):
 
     def close(self) -> None:
         if self._render_recorder is not None:
-            self._render_recorder.close()
+            self._render_recorder.close(self._render_patience)
         self.env.close()
 
     def _look(self) -> None:
@@ -175,10 +177,11 @@ def clips(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
     return Clips(env)
 
 
-def attach(envs: Any, directory: Path, step: Callable[[], int]) -> None:
-    """Record every environment that :func:`clips` prepared, in a vector environment, a list or alone."""
+def attach(envs: Any, directory: Path, step: Callable[[], int], *, patience: float = CLOSE_SECONDS) -> None:
+    """Record every environment that :func:`clips` prepared, in a vector environment, a list or alone. An environment
+    that is closed waits ``patience`` seconds for clips that are not written yet."""
     for env in _prepared(envs):
-        env.attach(directory, step)
+        env.attach(directory, step, patience)
 
 
 def _prepared(envs: Any) -> Iterator[Clips]:

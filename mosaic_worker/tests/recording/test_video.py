@@ -9,7 +9,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import av
 import gymnasium as gym
@@ -17,6 +18,8 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from mosaic_worker.policies.acting import LoadedPolicy
+from mosaic_worker.policies.evaluation_team import Task
 from mosaic_worker.recording import clip_encoder, video
 from mosaic_worker.recording.video import MAX_FRAMES, MAX_WAITING_FRAMES, ClipRecorder, attach, clips, is_recorded
 from mosaic_worker.state import env_state
@@ -289,6 +292,27 @@ def test_closing_ends_a_clip_that_is_not_written_in_time_where_it_is(
     helper.join()
     assert "may be shorter" in capfd.readouterr().err
     assert len(brightness(tmp_path / "episode-0-step-0.mp4")) == 1
+
+
+def test_an_evaluation_waits_for_its_clips_and_training_hardly_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+    written = clip_encoder.ClipEncoder.close
+
+    def close(encoder: clip_encoder.ClipEncoder, patience: float) -> bool:
+        waited.append(patience)
+        return written(encoder, PATIENCE)
+
+    monkeypatch.setattr(clip_encoder.ClipEncoder, "close", close)
+    in_training = clips(Painter())
+    attach(in_training, tmp_path / "training", lambda: 0)
+    loaded = SimpleNamespace(make_env=lambda *_, **__: Painter(), manifest=SimpleNamespace(step=0))
+    evaluated = Task(cast(LoadedPolicy, loaded), None, 1, deterministic=True, record=tmp_path / "evaluation")._env()
+    for env in (in_training, evaluated):
+        play(env, 1)
+        env.close()
+    assert waited[0] <= 5 and waited[1] >= 30
 
 
 @pytest.mark.parametrize(
