@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import atexit
 import json
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -27,6 +26,7 @@ from PyQt6.QtWidgets import QApplication
 from tools.headless import data_root, x_server
 from tools.screenshot_camera import LARGE_SIZE, ROOT, THEMES, Camera, TimeIsUp
 from tools.screenshot_scenes import CHAPTERS, take_all
+from tools.tidy_end import end_tidily_on_sigterm
 
 PICTURES = ROOT / "docs" / "screenshots"
 TAKEN = "pictures-taken.json"
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.list:
         print("\n".join(name for chapter in CHAPTERS for name in chapter.pictures))
         return 0
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    end_tidily_on_sigterm()
     begin, kept = time.monotonic(), options.home
     had = set() if kept is None or options.again else _read(kept / TAKEN)
     end = begin + 60 * options.minutes if options.minutes else inf

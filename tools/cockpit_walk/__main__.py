@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import atexit
-import signal
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -14,6 +13,7 @@ from tools.cockpit_walk import first_stations, frame_stations, play_stations, ru
 from tools.cockpit_walk.hands import Keys, Mouse
 from tools.cockpit_walk.place import place
 from tools.cockpit_walk.walk import Walk
+from tools.tidy_end import end_tidily_on_sigterm
 
 STATIONS = (
     *first_stations.STATIONS,
@@ -28,7 +28,7 @@ _GROUND = ("first-start", "demo", "form", "launch", "launch-more")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    end_tidily_on_sigterm()
     options.out.mkdir(parents=True, exist_ok=True)
     with ExitStack() as around:
         atexit.register(around.close)

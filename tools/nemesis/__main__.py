@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import random
 import shlex
-import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -19,6 +18,7 @@ from tools.nemesis.campaign import Campaign, Options
 from tools.nemesis.faults import KINDS
 from tools.nemesis.place import enter, place
 from tools.nemesis.report import Progress, Report, keep
+from tools.tidy_end import end_tidily_on_sigterm
 
 _KEPT = Path(__file__).resolve().parents[2] / "var" / "nemesis"
 
@@ -50,7 +50,7 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 def main() -> int:
     arguments = _arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and nothing is left behind
+    end_tidily_on_sigterm()
     enter(arguments.where, sys.argv[1:])
     seed = random.SystemRandom().randrange(10**6) if arguments.seed is None else arguments.seed
     kinds = tuple(kind for kind in arguments.only or KINDS if kind not in arguments.without)
