@@ -78,6 +78,8 @@ class TrainRequest:
     keep_steps: int | None = None
     script_flags: tuple[str, ...] = ()
     preset: str | None = None
+    of_command: str = "train"
+    """What the person typed, for advice."""
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> TrainRequest:
@@ -218,17 +220,18 @@ def flags_for(manifest: WorkerManifest, words: Iterable[str]) -> dict[str, Any]:
 def _require_what_it_needs(request: TrainRequest, script: ChosenScript, flags: Mapping[str, Any]) -> None:
     needs = script.manifest.needs_of(script.settings())
     if "env" in needs and not request.env_id:
-        raise _missing_environment(request.algo, script.manifest.algorithms.get(request.algo), flags)
+        raise _missing_environment(request, script.manifest.algorithms.get(request.algo), flags)
     if "dataset" in needs and not request.dataset:
         raise CliError(f"--dataset is missing: {script.name} learns from a dataset", ExitCode.REFUSED)
 
 
-def _missing_environment(algo: str, offered: Algorithm | None, flags: Mapping[str, Any]) -> CliError:
+def _missing_environment(request: TrainRequest, offered: Algorithm | None, flags: Mapping[str, Any]) -> CliError:
     meant = next((name for name in ("env", "environment", "env_name", "envid") if name in flags), None)
     if meant is not None:
         return CliError(f"{as_option(meant)} is not known here; did you mean '--env-id'?", ExitCode.REFUSED)
     example = (offered.example_env if offered else None) or "CartPole-v1"
-    return CliError(f"--env-id is missing: try `mosaic train {algo} --env-id {example}`", ExitCode.REFUSED)
+    advice = f"try `mosaic {request.of_command} {request.algo} --env-id {example}`"
+    return CliError(f"--env-id is missing: {advice}", ExitCode.REFUSED)
 
 
 # ---- the config --------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def planned(
     run_options = {"env_id", "dataset", "seed", "total_timesteps", "preset", "tags", "extras"}
     run_options |= {"cpus", "gpus", "memory_mb", "host"}
     passed = {name: value for name, value in given.items() if name in run_options or name not in own}
-    plan = make_plan(replace(TrainRequest.of(passed), run_name="sweep"), workers_here())
+    plan = make_plan(replace(TrainRequest.of(passed), of_command="sweep", run_name="sweep"), workers_here())
     script = ScriptChoice.of(given).chosen(workers_here())
     try:
         with passing_notice("reading the script's flags…"):

@@ -81,14 +81,17 @@ class Arriving:
         return f"{differing[0]}{more}" if differing else ""
 
     def bring(self, file: Path, plans: list[Plan], progress: Callable[[int, int], None]) -> list[Plan]:
-        """Import what is not here yet. The archive is unpacked and checked to its end before the first run comes in."""
+        """Import what is not here yet. The archive is unpacked and checked to its end before the first run comes in.
+        The newest comes last, so that listings and ``last`` have them in the order of the machine they are from."""
         if all(plan.status is Status.UNCHANGED for plan in plans):
             return plans
         with drafted_folder(self._paths.arrivals / UNPACKED) as draft, opened(file) as archive:
             if [run.run_id for run in archive.manifest.runs] != [plan.archived.run_id for plan in plans]:
                 raise ArchiveError("it was written again meanwhile")
             archive.unpack(draft, progress)
-            return [self._brought(plan, draft) for plan in plans]
+            oldest_first = sorted(plans, key=lambda plan: plan.archived.run_id)
+            brought = {plan.archived.run_id: self._brought(plan, draft) for plan in oldest_first}
+        return [brought[plan.archived.run_id] for plan in plans]
 
     def _brought(self, plan: Plan, draft: Path) -> Plan:
         if plan.status is Status.UNCHANGED:

@@ -200,6 +200,8 @@ class Sweep(msgspec.Struct, frozen=True):
     """Why no more trials are asked for, before the budget is used up."""
     unimproved: int = 0
     """Trials that ended since the last one that was better than all before."""
+    forgiven: int = 0
+    """How many trials there were when more were asked for: what failed before says nothing about those to come."""
     trials: tuple[Trial, ...] = ()
 
     @property

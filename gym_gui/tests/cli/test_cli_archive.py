@@ -207,7 +207,7 @@ def test_several_runs_travel_together_and_a_dry_run_brings_nothing(here: Home, t
     assert planned["dry_run"] and [one["status"] for one in planned["runs"]] == ["new"] * 3
     assert left_of_runs(target) == {}
     assert "3 of 3 runs imported." in elsewhere("import", str(out)).out
-    assert {run.run_id for run in target.client.runs().runs} == set(made)
+    assert [run.run_id for run in target.client.runs().runs] == list(reversed(made)), "newest first, as over there"
 
 
 def test_an_import_that_is_killed_leaves_nothing_and_can_be_repeated(

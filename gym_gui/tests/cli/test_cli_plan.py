@@ -205,6 +205,7 @@ def mosaic(tmp_path: Path) -> CommandLine:
     [
         (("train", "cuont"), "there is no algorithm 'cuont'; did you mean 'count'?"),
         (("train", "ppo"), "--env-id is missing: try `mosaic train ppo --env-id CartPole-v1`"),
+        (("sweep", "ppo", "--space", "x.toml"), "--env-id is missing: try `mosaic sweep ppo --env-id CartPole-v1`"),
         (("train", "count", "--dataset", "d"), "--dataset is not taken: count learns from no dataset"),
         (("train", "count", "--resume", "a", "--warm-start", "b"), "give --resume or --warm-start, not both"),
         (("train", "count", "--worker", "toy", "--upstream"), "the worker 'toy' has no --upstream"),

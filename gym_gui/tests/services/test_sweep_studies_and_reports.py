@@ -234,3 +234,5 @@ def test_rows_outlive_the_registry_that_wrote_them(tmp_path: Path) -> None:
         assert [one.sweep_id for one in rows.all()] == ["U", "S"]
         with pytest.raises(UnknownRunError, match="no sweep is called 'nobody'"):
             rows.find("nobody")
+        with pytest.raises(UnknownRunError, match=r"no sweep is called 'swep'; did you mean 'sweep'\?"):
+            rows.find("swep")

@@ -22,6 +22,7 @@ from gym_gui.services.sweeps.model import (
 from gym_gui.services.trainer.errors import RefusedError, UnknownRunError
 from gym_gui.services.trainer.storage.group_commit import GroupCommitter
 from gym_gui.services.trainer.storage.read_connection import ReadConnection
+from mosaic_protocol.suggest import nearest
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
@@ -92,7 +93,9 @@ class SweepRows:
             (key, reference, key, len(key), key),
         )
         if not rows:
-            raise UnknownRunError(f"no sweep is called {reference[:60]!r}: `mosaic sweep list` lists them")
+            near = nearest(reference, (sweep.name for sweep in self.all()))
+            hint = f"; did you mean {near!r}?" if near else ": `mosaic sweep list` lists them"
+            raise UnknownRunError(f"no sweep is called {reference[:60]!r}{hint}")
         found = [decode_sweep(row[0]) for row in rows]
         named = [sweep for sweep in found if sweep.name == reference]
         if len(found) > 1 and not named:

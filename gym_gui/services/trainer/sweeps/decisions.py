@@ -27,9 +27,7 @@ from gym_gui.services.trainer.sweeps import events as ev
 from gym_gui.services.trainer.sweeps import instructions as todo
 from gym_gui.services.trainer.sweeps import population, pruning
 from mosaic_protocol.states import Outcome
-
-HOPELESS = 5
-"""So many trials that all failed, and nothing else: the sweep ends instead of failing as often as it was allowed to."""
+from mosaic_protocol.suggest import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -141,7 +139,7 @@ def _resumed(sweep: Sweep, more: int) -> Sweep:
     if sweep.state is SweepState.STOPPED:
         trials = tuple(_reopened(sweep.spec, trial) for trial in trials)
     if more:
-        sweep = replace(sweep, budget=sweep.budget + more, exhausted="", unimproved=0)
+        sweep = replace(sweep, budget=sweep.budget + more, exhausted="", unimproved=0, forgiven=len(trials))
     return replace(sweep, state=SweepState.RUNNING, reason="", ended_at=0.0, trials=trials)
 
 
@@ -182,7 +180,7 @@ def _run_ended(sweep: Sweep, event: ev.RunEnded) -> Sweep:
         trained = _with_seed(sweep, number, index, trained=True, **totals)
         if sweep.spec.evaluate:
             return _with_seed(_reprieved(trained, number), number, index, phase=SeedPhase.EVALUATING)
-        return _measured(trained, number, index, event.value)
+        return _measured(trained, number, index, event.value, event.logged)
     sweep = _with_seed(sweep, number, index, phase=SeedPhase.IDLE, **totals)
     trial = sweep.trials[number]
     if trial.state not in OPEN:
@@ -201,15 +199,18 @@ def _run_ended(sweep: Sweep, event: ev.RunEnded) -> Sweep:
     return _failed(sweep, number, f"its run {seed.runs[-1][-6:]} {what}: {event.sentence}")
 
 
-def _measured(sweep: Sweep, number: int, index: int, value: float | None) -> Sweep:
-    """A seed reached the end, and it is known what it is worth."""
+def _measured(sweep: Sweep, number: int, index: int, value: float | None, logged: tuple[str, ...] = ()) -> Sweep:
+    """A seed reached the end, and it is known what it is worth, or that its run logged these metrics and not the one
+    that was wanted."""
     sweep = _with_seed(sweep, number, index, phase=SeedPhase.OVER, value=value)
     if value is not None:
         return _settled(_reprieved(sweep, number), number)
     run = sweep.trials[number].seeds[index].runs[-1][-6:]
     if sweep.spec.evaluate:
         return _failed(sweep, number, f"the evaluation of its run {run} gave no number")
-    return _failed(sweep, number, f"its run {run} logged no number under {sweep.spec.metric!r}")
+    wanted = sweep.spec.metric
+    hint = "" if wanted in logged else did_you_mean(wanted, logged)
+    return _failed(sweep, number, f"its run {run} logged no number under {wanted!r}{hint}")
 
 
 def _rested(sweep: Sweep, number: int) -> Sweep:
@@ -369,7 +370,8 @@ def _finished(sweep: Sweep) -> Sweep:
         return sweep
     states = [trial.state for trial in sweep.trials]
     useless = bool(states) and all(state is TrialState.FAILED for state in states)
-    if useless and (len(states) >= min(HOPELESS, sweep.budget) or sweep.exhausted):
+    enough = min(todo.HOPELESS, sweep.budget - sweep.forgiven)
+    if useless and (len(states) - sweep.forgiven >= enough or sweep.exhausted):
         reason = f"all {len(states)} trials failed; the last one: {sweep.trials[-1].reason}"
         return replace(sweep, state=SweepState.FAILED, reason=reason)
     if len(states) >= sweep.budget or sweep.exhausted:

@@ -59,7 +59,8 @@ class RungReached:
 
 @dataclass(frozen=True)
 class RunEnded:
-    """The last run of a seed is over. ``value``: the metric at its end, None where it has no number."""
+    """The last run of a seed is over. ``value``: the metric at its end, None where it has no number; ``logged``: then,
+    what else the run logged."""
 
     number: int
     index: int
@@ -68,6 +69,7 @@ class RunEnded:
     value: float | None = None
     steps: int = 0
     seconds: float = 0.0
+    logged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,9 @@ from typing import TypeAlias
 from gym_gui.services.sweeps.model import ACTIVE, OPEN, SeedPhase, SeedRun, Sweep, SweepState, Trial, TrialState
 from gym_gui.services.trainer.sweeps import population
 
+HOPELESS = 5
+"""So many trials that all failed, and nothing else: the sweep ends instead of failing as often as it was allowed to."""
+
 
 @dataclass(frozen=True)
 class Ask:
@@ -85,7 +88,7 @@ def outstanding(sweep: Sweep) -> Iterator[Instruction]:
         for index, seed in enumerate(trial.seeds):
             yield from _for_seed(sweep, trial, index, seed)
     may_ask = sweep.state is SweepState.RUNNING and not sweep.exhausted and len(sweep.trials) < sweep.budget
-    if may_ask and free_slots(sweep) > 0:
+    if may_ask and free_slots(sweep) > 0 and not looks_hopeless(sweep):
         yield Ask(len(sweep.trials))
 
 
@@ -114,6 +117,21 @@ def free_slots(sweep: Sweep) -> int:
     """How many more runs and evaluations may be under way."""
     active = sum(seed.phase in ACTIVE for trial in sweep.trials for seed in trial.seeds)
     return sweep.spec.parallel - active
+
+
+def looks_hopeless(sweep: Sweep) -> bool:
+    """Whether so many trials failed, and none has shown a number, that nothing new begins beside those under way: they
+    end the sweep or let it go on. A population is not judged before all of its members are there."""
+    if sweep.spec.is_population:
+        return False
+    failed = sum(trial.state is TrialState.FAILED for trial in sweep.trials[sweep.forgiven :])
+    return failed >= HOPELESS and not any(map(_has_shown_a_number, sweep.trials))
+
+
+def _has_shown_a_number(trial: Trial) -> bool:
+    if trial.state is TrialState.FAILED:
+        return False
+    return trial.state is TrialState.COMPLETE or any(value is not None for _, value in trial.rungs)
 
 
 def is_untold(trial: Trial) -> bool:

@@ -297,12 +297,15 @@ class SweepKeeper:
 
     async def _end_of(self, kept: _Kept, number: int, index: int, run: RunRecord) -> ev.RunEnded:
         outcome, spec = run.outcome or Outcome.LOST, kept.sweep.spec
-        value = None
+        value, logged = None, tuple[str, ...]()
         if outcome is Outcome.COMPLETED and not spec.evaluate:
             value = await self._read(readings.value_at, self._store, spec, lineage(kept.sweep, number, index))
+            if value is None:
+                logged = tuple(await self._read(self._store.tags, run.run_id))
         begun = _begun_at(run)
         seconds = run.active.total(time.monotonic(), boot_id())
-        return ev.RunEnded(number, index, outcome, run.reason, value, max(0, run.last_step - begun), seconds)
+        steps = max(0, run.last_step - begun)
+        return ev.RunEnded(number, index, outcome, run.reason, value, steps, seconds, logged)
 
     async def _read(self, query: Callable[..., T], *arguments: Any) -> T:
         return await self._orchestrator.hub.read(query, *arguments)

@@ -131,13 +131,44 @@ def test_a_crashed_trial_is_tried_again_and_then_failed() -> None:
     assert story.sweep.state is SweepState.FAILED, "nothing else was tried"
 
 
-def test_a_sweep_of_which_everything_fails_ends_long_before_its_budget() -> None:
-    story = begun(trials=100, parallel=1, retries=0)
-    for number in range(dc.HOPELESS):
-        assert story.sweep.state is SweepState.RUNNING
+@pytest.mark.parametrize("parallel", [1, 2, 4])
+def test_a_sweep_of_which_everything_fails_ends_long_before_its_budget(parallel: int) -> None:
+    story = begun(trials=100, parallel=parallel, retries=0)
+    number = 0
+    while story.sweep.state is SweepState.RUNNING:
         story.ends(number, outcome=BROKEN)
+        number += 1
     assert story.sweep.state is SweepState.FAILED
-    assert "all 5 trials failed; the last one: so it goes" in story.sweep.reason
+    assert number == todo.HOPELESS + parallel - 1, "what was under way ended too, and nothing began beside it"
+    assert f"all {number} trials failed; the last one: so it goes" in story.sweep.reason
+
+
+def test_a_trial_that_was_under_way_when_all_others_had_failed_may_show_that_the_search_is_worth_it() -> None:
+    story = begun(trials=9, parallel=2, retries=0)
+    for number in (0, 2, 3, 4, 5):  # number 1 goes on
+        story.ends(number, outcome=BROKEN)
+    assert (len(story.sweep.trials), story.states[1]) == (6, "running"), "nothing begins beside it"
+    story.ends(1, 2.0)
+    assert story.sweep.state is SweepState.RUNNING
+    assert story.states[6:] == ["running", "running"]
+
+
+def test_a_number_at_a_rung_shows_that_a_search_is_worth_it() -> None:
+    story = begun(trials=9, parallel=2, retries=0, pruner="asha", rungs=(100,)).reaches(1, 100, 1.0)
+    for number in (0, 2, 3, 4, 5):
+        story.ends(number, outcome=BROKEN)
+    assert len(story.sweep.trials) == 7
+
+
+def test_more_budget_gives_a_sweep_that_failed_another_chance() -> None:
+    story = begun(trials=100, parallel=1, retries=0)
+    for number in range(todo.HOPELESS):
+        story.ends(number, outcome=BROKEN)
+    story.after(ev.ResumeAsked(more=3)).obeyed()
+    assert (story.sweep.state, story.states[-1]) == (SweepState.RUNNING, "running"), "what was wrong may be mended"
+    story.ends(todo.HOPELESS, outcome=BROKEN)
+    assert story.sweep.state is SweepState.RUNNING
+    assert story.ends(todo.HOPELESS + 1, 2.0).sweep.state is SweepState.RUNNING
 
 
 @pytest.mark.parametrize("outcome", [STOPPED, Outcome.TIMED_OUT])
@@ -149,6 +180,12 @@ def test_a_run_that_a_person_or_a_clock_ended_is_not_tried_again(outcome: Outcom
 def test_a_run_without_the_metric_fails_its_trial() -> None:
     story = begun(trials=1).ends(0, None)
     assert "logged no number under 'return'" in story.trial(0).reason
+
+
+def test_a_metric_that_a_run_did_not_log_comes_with_the_nearest_that_it_did() -> None:
+    ended = ev.RunEnded(0, 0, DONE, "so it goes", logged=("eval/returns", "losses/value_loss", "returns"))
+    reason = begun(trials=1).after(ended).trial(0).reason
+    assert reason.endswith("logged no number under 'return'; did you mean 'returns'?")
 
 
 def test_seeds_are_added_to_trials_that_reach_the_end_and_the_objective_is_over_all() -> None:
