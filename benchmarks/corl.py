@@ -71,6 +71,7 @@ OTHERS = (
     Task("iql", "expert"),
 )
 TASKS: tuple[Task, ...] = (BC_MIX, IQL_MIX, BC_REPLAY, TD3_BC_REPLAY, BC_EXPERT, *TUNED, *OTHERS)
+TITLES = tuple(task.title for task in TASKS)
 CLAIMS = (
     Claim("IQL above BC on 80 % chance and 20 % expert", IQL_MIX, BC_MIX, 40),
     Claim("TD3+BC (alpha 10) above BC on replay", TD3_BC_REPLAY, BC_REPLAY, 25),

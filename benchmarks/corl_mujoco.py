@@ -35,6 +35,7 @@ def _task(algo: str, *flags: str) -> Task:
 
 BC, IQL, TD3_BC, LOOSE = _task("bc"), _task("iql"), _task("td3_bc"), _task("td3_bc", "--alpha", "10")
 TASKS = (BC, IQL, TD3_BC, LOOSE)
+TITLES = tuple(task.title for task in TASKS)
 CLAIMS = (
     Claim("IQL above BC on HalfCheetah's replay", IQL, BC, 0),
     Claim("TD3+BC above BC on HalfCheetah's replay", TD3_BC, BC, 0),

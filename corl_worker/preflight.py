@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from corl_worker.config import WorkerConfig
+from corl_worker.fit import misfit
 from mosaic_worker.errors import UsageError
 from mosaic_worker.offline import OfflineDataset, open_dataset
 from mosaic_worker.offline.rows_file import fits_into_memory
@@ -31,14 +32,16 @@ def look_at(name: str, env_id: str, plan: ScriptPlan) -> dict[str, Any]:
             about = {**dataset.describe(), "rows": dataset.rows, "episodes": dataset.episodes}
             own, needs = dataset.env_id, needs_of(dataset, plan)
             fraction_of(dataset.episodes, float(plan.values.get("best_fraction", 1)))
+            problem = _problem_with(env_id or own, dataset)
     except UsageError as error:
         raise ConfigError(str(error)) from None
     check_action_space(plan.name, plan.action_spaces, f"the dataset {name!r}", found, WorkerConfig.manifest())
     told = {**found, "dataset": name, "offline_dataset": about, "env_id": env_id or own, "needs": needs}
-    if problem := _problem_with(env_id or own, found):
-        if env_id:
+    if problem:
+        # CORL's own scripts make it first of all; ours train without one, and say so.
+        if env_id or plan.order is not None or plan.values.get("online_steps"):
             raise ConfigError(problem)
-        told["environment_problem"] = problem  # the run trains without one, and says so
+        told["environment_problem"] = problem
     return told
 
 
@@ -60,14 +63,12 @@ def needs_of(dataset: OfflineDataset, plan: ScriptPlan) -> dict[str, Any]:
     return {**needs, "gpu_memory_mb": _BASE_MB + data // _MB} if plan.values.get("device") == "cuda" else needs
 
 
-def _problem_with(env_id: str, found: dict[str, str]) -> str:
+def _problem_with(env_id: str, dataset: OfflineDataset) -> str:
     """Why nothing can be played in the environment; "" where it can."""
     if not env_id:
-        return "the dataset does not say which environment it is of"
+        return f"the dataset {dataset.name!r} does not say which environment it is of: give --env-id"
     try:
-        there = gymnasium_spaces(env_id, WorkerConfig.manifest()).described()
+        there = gymnasium_spaces(env_id, WorkerConfig.manifest())
     except ConfigError as error:
         return str(error)
-    if there["action_kind"] != found["action_kind"]:
-        return f"{env_id} has {there['action_space']} for actions, the dataset {found['action_space']}"
-    return ""
+    return misfit(env_id, there.observation, there.action, dataset)

@@ -7,6 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from corl_worker.fit import misfit
 from mosaic_worker.errors import UsageError
 from mosaic_worker.learning.argument_checks import require
 from mosaic_worker.learning.environments import Environments, brief
@@ -100,7 +101,9 @@ def _environment(env_id: str, dataset: OfflineDataset, *, needed: bool) -> gym.E
     try:
         require(bool(env_id), f"The dataset {dataset.name!r} does not say which environment it is of: give --env-id.")
         env = make_env(env_id)
-        _check_fit(env_id, env, dataset)
+        if why := misfit(env_id, env.observation_space, env.action_space, dataset):
+            env.close()
+            raise UsageError(why)
     except UsageError as error:
         if needed:
             raise
@@ -118,17 +121,3 @@ def _check_spaces(name: str, dataset: OfflineDataset, actions: tuple[str, ...]) 
     require(kind in actions, f"{name} needs {wanted} actions; the dataset {dataset.name} has {brief(action)}.")
     bounded = kind == "discrete" or (isinstance(action, gym.spaces.Box) and action.is_bounded())
     require(bounded, f"{name} needs bounded actions; those of the dataset {dataset.name} are not.")
-
-
-def _check_fit(env_id: str, env: gym.Env[Any, Any], dataset: OfflineDataset) -> None:
-    """Raise UsageError for an environment with other spaces than the data's."""
-    pairs = (env.observation_space, dataset.observation_space), (env.action_space, dataset.action_space)
-    for what, (there, here) in zip(("observations", "actions"), pairs, strict=True):
-        if _form(there) != _form(here):
-            env.close()
-            forms = f"its {what} are {brief(there)}, the data's {brief(here)}"
-            raise UsageError(f"{env_id} does not fit the dataset {dataset.name!r}: {forms}")
-
-
-def _form(space: gym.Space[Any]) -> tuple[Any, ...]:
-    return type(space).__name__, space.shape, getattr(space, "n", None), getattr(space, "start", None)

@@ -63,6 +63,8 @@ def test_only_the_scripts_that_were_asked_for_are_run(monkeypatch: pytest.Monkey
     ("wish", "answer"),
     [
         (["--only", "scripts_versus_upstream", "--lines", "sacc"], "no line with 'sacc'; it has: ppo, CartPole-v1;"),
+        (["--only", "corl", "--lines", "bcc"], "no line with 'bcc'; it has: bc on mix;"),
+        (["--only", "corl_mujoco", "--lines", "bcc"], "no line with 'bcc'; it has: bc --n-episodes 5 on replay;"),
         (["--only", "registry_speed", "--lines", "sac"], "registry_speed is measured as a whole"),
     ],
 )

@@ -14,7 +14,9 @@ import pytest
 from corl_worker import cli, upstream
 from corl_worker.config import ConfigError, WorkerConfig
 from corl_worker.preflight import look_at
+from corl_worker.tests.worlds import play_set
 from corl_worker.upstream_plan import CorlPlan
+from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.worker_manifest import load_manifest
 from mosaic_worker.tracking.outlook import tracking_sentence
 
@@ -198,6 +200,33 @@ def test_a_share_of_too_few_episodes_is_refused_before_the_run() -> None:
     plan = CorlPlan.of(WorkerConfig.of({"algo": "bc", "dataset": "swings", "params": {"best_fraction": 0.1}}))
     with pytest.raises(ConfigError, match="10 % of 3 episodes is less than one"):
         look_at("swings", "", plan)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "why"),
+    [
+        ("Acrobot-v1", "its observations are Box(6,), the data's Box(4,)"),
+        ("MountainCar-v0", "its observations are Box(2,), the data's Box(4,)"),
+        ("Pendulum-v1", "its observations are Box(3,), the data's Box(4,)"),
+    ],
+)
+def test_an_environment_of_other_spaces_is_refused_before_the_run(env_id: str, why: str) -> None:
+    plan = CorlPlan.of(WorkerConfig.of({"algo": "bc", "dataset": "balance", "env_id": env_id}))
+    with pytest.raises(ConfigError, match=re.escape(f"{env_id} does not fit the dataset 'balance': {why}")):
+        look_at("balance", env_id, plan)
+
+
+def test_what_needs_an_environment_is_refused_before_the_run_where_there_is_none() -> None:
+    play_set(MosaicPaths.from_environment(), "homeless", "Pendulum-v1", env_id="")
+    learn, go_online = (
+        CorlPlan.of(WorkerConfig.of({"algo": "iql", "dataset": "homeless", "params": params}))
+        for params in ({}, {"online_steps": 10})
+    )
+    assert "does not say which environment it is of" in look_at("homeless", "", learn)["environment_problem"]
+    with pytest.raises(ConfigError, match="does not say which environment it is of: give --env-id"):
+        look_at("homeless", "", go_online)
+    with pytest.raises(ConfigError, match="does not say which environment it is of: give --env-id"):
+        look_at("homeless", "", plan_of(dataset="homeless"))
 
 
 def test_a_dry_run_says_what_becomes_of_the_wish_to_be_tracked() -> None:

@@ -250,10 +250,6 @@ def left_out(counts: dict[str, int]) -> str:
     return ", ".join(f"{fmt.counted(count, 'episode')} ({why})" for why, count in counts.items())
 
 
-def _mix(shares: dict[str, float]) -> str:
-    return ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
-
-
 def _spaces(entry: DatasetEntry) -> str:
     origins = {entry.manifest.observation_space_from, entry.manifest.action_space_from}
     return "of the environment" if origins == {"environment"} else "as the data shows them"

@@ -77,7 +77,7 @@ def _samples(file: data_file.DataFile, returns: NDArray[np.float64], lengths: ND
 
 
 def _sample(file: data_file.DataFile, number: int, why: str, total: float, length: int) -> Sample:
-    acted = dict.fromkeys(name or "nobody named" for name in file.actors(number))
+    acted = dict.fromkeys(name or "unknown actor" for name in file.actors(number))
     recorded = file.recorded_as(number)
     end = _end(file, int(file.starts[number + 1]) - 1)
     return Sample(why, number, total, length, end, ", ".join(acted), recorded)

@@ -96,10 +96,16 @@ def split(
                 f"{100 * share.fraction:g} % of the {len(order)} episodes of {name!r} is less than one: "
                 f"{share.name!r} would be empty"
             )
-    return [
-        _part(entry, f"{name}-{share.name}", part, {"fraction": share.fraction, "seed": seed}, paths, progress)
-        for share, part in zip(shares, parts, strict=True)
-    ]
+    found: list[DatasetEntry] = []
+    total = int(_lengths(entry)[np.concatenate(parts)].sum())
+
+    def on(rows: int) -> None:
+        progress(sum(one.manifest.steps for one in found) + rows, total)
+
+    for share, part in zip(shares, parts, strict=True):
+        told = {"fraction": share.fraction, "seed": seed}
+        found.append(_part(entry, f"{name}-{share.name}", part, told, paths, on))
+    return found
 
 
 def _part(
@@ -108,14 +114,14 @@ def _part(
     numbers: NDArray[np.int64],
     told: dict[str, Any],
     paths: MosaicPaths,
-    progress: Progress,
+    progress: Callable[[int], None],
 ) -> DatasetEntry:
     with drafted(name, paths) as draft:
         with closing(_Writer(draft / DATA, [entry])) as out:
             done = 0
             for rows in out.take(entry, numbers):
                 done += rows
-                progress(done, entry.manifest.steps)
+                progress(done)
         source = {"kind": "split", "of": _named(entry), **told}
         finish(draft, {**_shared([entry]), "name": name, "source": source, **out.told()})
     return made(name, paths)
@@ -125,6 +131,16 @@ def _whole(name: str, paths: MosaicPaths) -> DatasetEntry:
     entry = DatasetRegistry(paths).find(name)
     entry.require_whole()
     return entry
+
+
+def _lengths(entry: DatasetEntry) -> NDArray[np.int64]:
+    """Steps of each episode."""
+    import numpy as np
+
+    from mosaic_protocol.dataset_files import data_file
+
+    with data_file.opened(entry.data, entry.manifest.layout) as file:
+        return np.diff(file.starts)
 
 
 def _named(entry: DatasetEntry) -> dict[str, Any]:

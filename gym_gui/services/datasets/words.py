@@ -88,7 +88,7 @@ def spread(values: Mapping[str, float | None]) -> str:
 
 
 def actors(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{one_line(actor or 'nobody named')} {count:,}" for actor, count in counts.items())
+    return ", ".join(f"{one_line(actor or 'unknown actor')} {count:,}" for actor, count in counts.items())
 
 
 def number(value: float | None) -> str:

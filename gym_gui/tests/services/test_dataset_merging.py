@@ -127,6 +127,14 @@ def test_a_split_has_every_episode_once_and_the_same_again(kind: str, paths: Mos
     ], hashes
 
 
+def test_the_progress_of_a_split_goes_once_through_all_of_its_parts(paths: MosaicPaths) -> None:
+    made("played", "one", paths, 1)
+    told: list[tuple[int, int]] = []
+    parts = split("one", Share.parse_all("train:0.5,test:0.5"), paths, progress=lambda *rows: told.append(rows))
+    whole = sum(entry.manifest.steps for entry in parts)
+    assert told == sorted(told) and told[-1] == (whole, whole)
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
