@@ -109,7 +109,7 @@ class ChatEndpoint:
             else:
                 if status == 200:
                     try:
-                        reply = read_reply(content, prompt_text, time.monotonic() - began)
+                        reply = read_reply(content, prompt_text, time.monotonic() - began, self._hidden)
                     except BadReplyError as error:
                         problem = str(error)
                     else:
@@ -177,9 +177,9 @@ class ChatEndpoint:
         self._require_not_abandoned()
         address, watched = f"{self.base_url}/chat/completions", {"trace": self._note_connection}
         with self._patience(), self._client.stream("POST", address, json=body, extensions=watched) as response:
-            packing = response.headers.get("content-encoding", "identity").strip().lower()
-            if packing != "identity":
-                told = f"{self.host} packed its answer ({one_line(packing)[:40]}), which nobody asked for"
+            packing = response.headers.get("content-encoding", "identity").strip()
+            if packing.lower() != "identity":
+                told = f"{self.host} packed its answer ({self._shown(packing)[:40]}), which nobody asked for"
                 if response.status_code == 200:
                     raise BadReplyError(told)
                 return response.status_code, response.headers, told.encode()
@@ -213,7 +213,10 @@ class ChatEndpoint:
         return min(FIRST_WAIT * 2.0 ** (number - 1), LONGEST_WAIT)
 
     def _shown(self, text: str) -> str:
-        return one_line(without(text, self._key))[:_SAID]
+        return one_line(self._hidden(text))[:_SAID]
+
+    def _hidden(self, text: str) -> str:
+        return without(text, self._key)
 
 
 def _asked_wait(headers: Mapping[str, str], otherwise: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -50,8 +51,11 @@ def estimated_tokens(text: str) -> int:
     return max(1, math.ceil(len(text) / CHARACTERS_PER_TOKEN))
 
 
-def read_reply(content: bytes, prompt_text: str, seconds: float) -> Reply:
-    """Raises BadReplyError for what is no chat completion. Empty or null content is an empty text."""
+def read_reply(
+    content: bytes, prompt_text: str, seconds: float, hide: Callable[[str], str] = lambda text: text
+) -> Reply:
+    """``hide`` takes out what must not be kept, whoever said it. Raises BadReplyError for what is no chat completion.
+    Empty or null content is an empty text."""
     try:
         body: Any = _decoded(content)
     except (ValueError, RecursionError):
@@ -68,7 +72,7 @@ def read_reply(content: bytes, prompt_text: str, seconds: float) -> Reply:
     reasoning = "\n".join(one.strip() for one in thoughts)
     text = _THOUGHT.sub("", text).strip()
     usage = _usage(body.get("usage"), prompt_text, text + reasoning)
-    text, reasoning = _cut(text, LONGEST_TEXT), _cut(reasoning, LONGEST_REASONING)
+    text, reasoning = _cut(hide(text), LONGEST_TEXT), _cut(hide(reasoning), LONGEST_REASONING)
     return Reply(text, reasoning, usage, choice.get("finish_reason") == "length", seconds)
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import struct
-import zlib
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mosaic_protocol.png import as_png, data_url
+
 _SHADES = " .:-=+*#%@"
-_FIRST_BYTES = b"\x89PNG\r\n\x1a\n"
 
 
 def as_picture(values: Any) -> NDArray[np.uint8] | None:
@@ -39,19 +37,6 @@ def as_characters(picture: NDArray[np.uint8], columns: int = 40) -> str:
     return "\n".join("".join(_SHADES[one] for one in row).rstrip() for row in scaled)
 
 
-def as_png(picture: NDArray[np.uint8]) -> bytes:
-    height, width = picture.shape[:2]
-    kind = 0 if picture.ndim == 2 else 2
-    rows = np.zeros((height, 1 + width * (1 if kind == 0 else 3)), np.uint8)
-    rows[:, 1:] = picture.reshape(height, -1)
-    header = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
-    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 6)), (b"IEND", b""))
-    return _FIRST_BYTES + b"".join(_part(name, content) for name, content in parts)
-
-
 def as_data_url(picture: NDArray[np.uint8]) -> str:
-    return f"data:image/png;base64,{base64.b64encode(as_png(picture)).decode()}"
-
-
-def _part(name: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+    height, width = picture.shape[:2]
+    return data_url(as_png(width, height, picture.tobytes()))

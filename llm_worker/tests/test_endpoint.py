@@ -63,6 +63,21 @@ def test_a_refused_key_is_tried_once_and_never_shown() -> None:
     assert "[key]" in str(error)
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"content": f"the key is {KEY}"},
+        {"content": f"{KEY[:5]}<think></think>{KEY[5:]}"},
+        {"message": {"reasoning_content": f"hm, {KEY}"}},
+        {"content": "x" * 9990 + KEY + "x" * 12000},
+        {"raw": b'{"choices": [{"message": {"content": "\\u0073' + KEY[1:].encode() + b'"}}]}'},
+    ],
+)
+def test_a_key_that_the_server_says_back_is_not_kept(fault: dict[str, Any]) -> None:
+    reply, _ = ask(Script(every=fault))
+    assert KEY[:12] not in reply.text + reply.reasoning and "[key]" in reply.text + reply.reasoning
+
+
 def test_429_waits_as_long_as_the_server_says() -> None:
     script = Script(faults={0: {"status": 429, "headers": {"Retry-After": "0.05"}}})
     reply, attempts = ask(script)
@@ -147,6 +162,8 @@ def test_an_answer_that_is_packed_is_never_unpacked() -> None:
     assert isinstance(error, BadReplyError) and "packed its answer (gzip, gzip)" in str(error)
     assert len(attempts) == 1
     assert script.asked[0].headers["Accept-Encoding"] == "identity"
+    error, attempts = ask(Script(every={"raw": bomb, "headers": {"Content-Encoding": KEY}}))
+    assert "packed its answer ([key])" in str(error) and KEY not in attempts[0].problem
 
 
 @pytest.mark.parametrize("said", [b"\xff\xfe go", b"\\ud800 go"])

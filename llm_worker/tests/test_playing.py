@@ -17,6 +17,7 @@ from llm_worker.client.ledger import Ledger
 from llm_worker.client.prices import Price, find_price
 from llm_worker.client.reply import Reply, Usage
 from llm_worker.local.model import find_python
+from llm_worker.local.server_main import thread_count
 from llm_worker.playing.person import Person
 from llm_worker.policies import CarriedGrid, carried_back, load_policy, make_evaluation_env
 from llm_worker.prompting.templates import find_template
@@ -170,6 +171,13 @@ def test_a_local_model_that_is_missing_is_named_with_its_command(
         find_python({})
     with pytest.raises(UsageError, match="MOSAIC_LLM_LOCAL_PYTHON names /nowhere"):
         find_python({"MOSAIC_LLM_LOCAL_PYTHON": "/nowhere"})
+
+
+@pytest.mark.parametrize(
+    ("cores", "load", "threads"), [(2, 25.0, 1), (2, 0.0, 1), (1, 0.0, 1), (8, 0.4, 4), (8, 6.2, 2), (8, 30.0, 1)]
+)
+def test_the_local_model_takes_no_core_that_a_training_needs(cores: int, load: float, threads: int) -> None:
+    assert thread_count(cores, load) == threads
 
 
 def test_an_episode_costs_the_same_when_its_answers_are_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

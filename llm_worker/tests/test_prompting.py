@@ -11,7 +11,7 @@ import pytest
 from llm_worker.client.reply import read_reply
 from llm_worker.describing.choice import describer_for, require_pictures
 from llm_worker.describing.describer import Seen, are_same
-from llm_worker.describing.pictures import as_characters, as_png
+from llm_worker.describing.pictures import as_characters, as_data_url
 from llm_worker.environments import make_env
 from llm_worker.prompting.forms import AnswerForm, Ask, RungMissingError, climb
 from llm_worker.prompting.history import Memory, Windows, turns
@@ -177,7 +177,7 @@ def test_atari_is_told_in_characters_and_shown_as_a_picture() -> None:
         seen = describer.describe(observation)
         assert seen.picture is not None and len(seen.text.splitlines()) > 10
         assert describer.actions[:4] == ("noop", "fire", "right", "left")
-        assert as_png(seen.picture).startswith(b"\x89PNG")
+        assert as_data_url(seen.picture).startswith("data:image/png;base64,iVBOR")
 
 
 def test_a_small_bright_ball_is_not_lost_among_characters() -> None:

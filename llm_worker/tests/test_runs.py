@@ -141,7 +141,7 @@ def test_a_second_run_takes_its_answers_from_the_cache(place: Place) -> None:
 
 def test_an_answer_that_is_not_valid_is_mended_or_counted(place: Place) -> None:
     def fails(asked: Asked) -> str:
-        return in_form(asked, "down") if "no valid answer" in asked.question else "\x1b]0;owned\x07 fly"
+        return in_form(asked, "down") if "no valid answer" in asked.question else f"\x1b]0;owned\x07 fly {KEY}"
 
     for answer, validity in ((fails, "repaired"), (lambda asked: "fly \x1b[2J", "defaulted")):
         script = Script(answer=answer)
@@ -150,6 +150,7 @@ def test_an_answer_that_is_not_valid_is_mended_or_counted(place: Place) -> None:
         assert status == 0, err
         assert len(script.questions) == 4  # each of two steps: a question and a repair
         assert "\x1b" not in out + err
+        assert KEY.encode() not in place.everything(), "also where the server says it"
         assert [one["validity"] for one in place.recorded()] == [validity] * 2
 
 

@@ -20,6 +20,7 @@ from gym_gui.cli.session import CliSession, program, run_id_for
 if TYPE_CHECKING:
     from gym_gui.services.arena.contest import Progress
     from gym_gui.services.arena.entries import Finder
+    from gym_gui.services.arena.film import Film
     from gym_gui.services.arena.model import Arena
     from gym_gui.services.arena.standings import Standings
     from gym_gui.services.recorded_steps import StepSource
@@ -161,6 +162,11 @@ def remove(session: CliSession, arena: str, entry: str, as_json: bool) -> int:
 )
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print every episode.")
+@click.option(
+    "--seed",
+    type=Count(0, 2**31 - 1),
+    help="Which seed a .html report plays side by side.  [default: the one that shows most]",
+)
 @out_file.out_option(_OUT_HELP)
 @out_file.force_option
 @out_file.open_option
@@ -171,6 +177,7 @@ def show(
     by: str,
     as_json: bool,
     as_csv: bool,
+    seed: int | None,
     out: Path | None,
     force: bool,
     opens: bool,
@@ -188,7 +195,7 @@ def show(
     if out is not None:
         out_file.require_place(out, FORMATS, force=force)
     found = read_standings(session.paths, arena or _newest(session), Measure(by))
-    _write(found, out, opens=opens, quiet=as_json or as_csv)
+    _write(session, found, out, opens=opens, quiet=as_json or as_csv, seed=seed)
     if as_json:
         fmt.echo_json(report.as_object(found))
     elif as_csv:
@@ -301,7 +308,7 @@ def _play(session: CliSession, found: Arena, jobs: int | None, *, as_json: bool,
     interrupted = _until_done(contest.run, contest.stop, jobs)
     watcher.clear()
     standings = read_standings(session.paths, found.name)
-    _write(standings, out, opens=opens, quiet=as_json)
+    _write(session, standings, out, opens=opens, quiet=as_json)
     if as_json:
         fmt.echo_json(report.as_object(standings))
     else:
@@ -339,12 +346,30 @@ def _until_done(run: Any, stop: Any, jobs: int | None) -> bool:
     return interrupted
 
 
-def _write(found: Standings, out: Path | None, *, opens: bool, quiet: bool) -> None:
+def _write(
+    session: CliSession, found: Standings, out: Path | None, *, opens: bool, quiet: bool, seed: int | None = None
+) -> None:
+    if seed is not None and (out is None or out.suffix.lower() != ".html"):
+        raise CliError("--seed says what a report plays: give --out FILE.html with it", ExitCode.REFUSED)
     if out is None:
         return
     from gym_gui.services.arena.files import content
 
-    out_file.put(out, content(found, out, out_file.command_line()), opens=opens, quiet=quiet)
+    film = _film(session, found, seed, quiet=quiet) if out.suffix.lower() == ".html" else None
+    out_file.put(out, content(found, out, out_file.command_line(), film), opens=opens, quiet=quiet)
+
+
+def _film(session: CliSession, found: Standings, seed: int | None, *, quiet: bool) -> Film | None:
+    from gym_gui.services.arena.film import film_of, telling_seed
+
+    chosen = telling_seed(found) if seed is None else seed
+    if seed is not None and not any(seed in one.played.results for one in found.standings):
+        raise CliError(f"--seed {seed}: nobody played it in {found.arena.name}", ExitCode.REFUSED)
+    if chosen is None:
+        return None
+    if not quiet and sys.stderr.isatty():
+        click.echo(f"Taking the pictures of seed {chosen}…", err=True)
+    return film_of(found, chosen, session.paths)
 
 
 class _Watcher:

@@ -9,6 +9,7 @@ from pathlib import Path
 from string import Template
 
 from gym_gui.services.arena import report
+from gym_gui.services.arena.film import Film, Reel, as_data
 from gym_gui.services.arena.seeds import shown_seeds
 from gym_gui.services.arena.standings import Measure, Standing, Standings
 from gym_gui.services.charts.drawing import COLOURS
@@ -18,6 +19,8 @@ from gym_gui.services.compare.origin import made_by
 from gym_gui.services.compare.page import escaped, section, table
 from gym_gui.services.compare.report import figure, interval
 from gym_gui.services.compare.statistics import CONFIDENCE
+from gym_gui.services.run_words import counted
+from mosaic_protocol.png import data_url
 
 _TEMPLATE = Path(pages.__file__).with_name("page.html")
 _WIDE, _HALF = 1060.0, 520.0
@@ -29,15 +32,23 @@ TITLES = {
 }
 
 
-def document(found: Standings, command: str) -> str:
+def document(found: Standings, command: str, film: Film | None = None) -> str:
+    """``film``: episodes of one seed, to be played side by side."""
     arena = found.arena
     style, script = pages.style_and_script()
     when = time.strftime("%Y-%m-%d %H:%M")
     labels = ", ".join(one.entry.label for one in found.standings)
     about = f"{TITLES[found.measure]}, seeds {shown_seeds(arena.seeds)}. Made {when} with MOSAIC."
-    sections = [_standings(found), _improvements(found), _notes(found), _seeds(found), _made(found, command, when)]
+    sections = [
+        _standings(found),
+        _film(found, film),
+        _improvements(found),
+        _notes(found),
+        _seeds(found),
+        _made(found, command, when),
+    ]
     return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
-        policy=pages.policy_for(style, script),
+        policy=pages.policy_for(style, script, pictures=film is not None),
         style=style,
         script=script,
         title=escaped(f"{labels} on {arena.env_id}"),
@@ -46,7 +57,7 @@ def document(found: Standings, command: str) -> str:
         toggles=_toggles(found),
         axes="",
         sections="\n".join(part for part in sections if part),
-        data=pages.safe_json({"colours": COLOURS, "charts": {}}),
+        data=pages.safe_json({"colours": COLOURS, "charts": {}, "film": as_data(film) if film else None}),
         footer=escaped(f"SHA-256 of the data: {data_hash(found)}"),
     )
 
@@ -102,6 +113,40 @@ def _row(one: Standing, total: int) -> list[str]:
     return [one.entry.label, one.entry.detail, *estimates, steps, *times, price, *whole]
 
 
+def _film(found: Standings, film: Film | None) -> str:
+    """How each episode ended; the page's program plays them."""
+    if film is None:
+        return ""
+    last = len(film.places) - 1
+    controls = (
+        '<div class="player"><button type="button" id="film-play">Play</button>'
+        f'<input type="range" id="film-at" min="0" max="{last}" value="{last}" aria-label="Step">'
+        '<output id="film-told" for="film-at"></output></div>'
+    )
+    hint = (
+        f"Seed {film.seed}. All began in the same state; who is over stays at the end. Each picture comes from a "
+        "simulation of the recorded actions."
+    )
+    order = {one.entry.key: number for number, one in enumerate(found.standings)}
+    reels = "".join(_reel(found.standings[order[one.key]], one, order[one.key], film) for one in film.reels)
+    body = f'{controls if film.pictures else ""}<div class="reels">{reels}</div>'
+    return section("The same seed, side by side", hint, body)
+
+
+def _reel(standing: Standing, reel: Reel, number: int, film: Film) -> str:
+    name = escaped(standing.entry.label)
+    ends = f"{figure(reel.totals[-1])} after {counted(reel.length, 'step')}"
+    seen = f'<p class="gone">{escaped(reel.why)}</p>'
+    if reel.pictures:
+        picture = data_url(film.pictures[reel.pictures[-1]])
+        seen = f'<img data-reel alt="What {name} sees" src="{picture}">'
+    swatch = f'<span class="swatch c{number % COLOURS}"></span>'
+    return (
+        f'<figure data-series="{number}"><figcaption>{swatch}{name}</figcaption>'
+        f'{seen}<p class="hint">{escaped(ends)}</p></figure>'
+    )
+
+
 def _improvements(found: Standings) -> str:
     if not found.improvements:
         return ""
@@ -116,7 +161,8 @@ def _improvements(found: Standings) -> str:
     ]
     shown = DotPanel("", dots, "Probability of improvement", x_range=(0.0, 1.0), mark=0.5)
     hint = "Paired: both began each episode with the same seed. A draw counts half; dashed: neither is better."
-    return section("Probability of improvement", hint, pages.picture(shown, _WIDE) + table(heads, rows))
+    numbers = f"<details><summary>The numbers of this figure</summary>{table(heads, rows)}</details>"
+    return section("Probability of improvement", hint, pages.picture(shown, _WIDE) + numbers)
 
 
 def _notes(found: Standings) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gym_gui.services.arena.errors import ArenaError
 from mosaic_protocol.events import RecordError
@@ -74,6 +75,16 @@ class Played:
     @property
     def verified(self) -> int:
         return sum(result.verdict is not None and result.verdict.is_good for result in self.results.values())
+
+
+def returns_of(results: Sequence[Result]) -> list[NDArray[np.float64]]:
+    """What was reached after each step. Blocking."""
+    found = []
+    for one in results:
+        chunks = Recording.at(one.recording).chunks(one.episode)
+        episode = next(iter(read_episodes(chunks, one.episode)), None)
+        found.append(np.cumsum(episode.rewards) if episode is not None else np.zeros(0))
+    return found
 
 
 def parts_of(folder: Path) -> list[Path]:

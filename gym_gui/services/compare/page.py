@@ -106,13 +106,15 @@ def style_and_script() -> tuple[str, str]:
     ), script
 
 
-def policy_for(style: str, script: str) -> str:
+def policy_for(style: str, script: str, *, pictures: bool = False) -> str:
+    """``pictures``: whether the file holds some."""
+
     def allowed(text: str) -> str:
         return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
     return (
         f"default-src 'none'; style-src {allowed(style)}; script-src {allowed(script)}; "
-        "base-uri 'none'; form-action 'none'"
+        f"{'img-src data:; ' if pictures else ''}base-uri 'none'; form-action 'none'"
     )
 
 

@@ -8,14 +8,22 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
+import numpy as np
 import pytest
 
+from gym_gui.services.arena.film import smaller
 from gym_gui.services.arena.played import read_played
 from gym_gui.services.arena.store import ArenaStore
+from mosaic_protocol.live.frames import Frame
 from mosaic_protocol.paths import MosaicPaths
+from mosaic_protocol.png import data_url
+from mosaic_protocol.steps.recorded_episodes import read_episodes
+from mosaic_protocol.steps.recordings import Recording
 
 _NAME = "lake"
 _BEGIN = ["--env-id", "FrozenLake-v1", "--name", _NAME]
@@ -42,12 +50,39 @@ def recordings(home: Path) -> dict[Path, int]:
     return {file: file.stat().st_mtime_ns for file in place.rglob("*") if file.is_file()}
 
 
+def _film(page: str) -> dict[str, Any]:
+    film: dict[str, Any] = json.loads(page.split('id="data">')[1].split("</script>", maxsplit=1)[0])["film"]
+    return film
+
+
+def _simulated(told: dict[str, Any]) -> dict[str, Any]:
+    """What a film of this episode alone has to hold."""
+    chunks = Recording.at(Path(told["recording"])).chunks(told["episode"])
+    episode = next(iter(read_episodes(chunks, told["episode"])))
+    pictures: list[str] = []
+    numbers = []
+    with closing(gym.make("FrozenLake-v1", render_mode="rgb_array")) as env:
+        env.reset(seed=told["seed"])
+        for place in range(len(episode) + 1):
+            picture: Any = env.render()
+            url = data_url(smaller(Frame(1, picture.shape[1], picture.shape[0], picture.tobytes())))
+            pictures += [url] if url not in pictures else []
+            numbers.append(pictures.index(url))
+            if place < len(episode):
+                env.step(int(episode.action(place)))
+    totals = [0.0, *np.cumsum(episode.rewards).tolist()]
+    reel = {"pictures": numbers, "totals": totals, "length": len(episode)}
+    return {"seed": told["seed"], "places": list(range(len(episode) + 1)), "pictures": pictures, "reels": [reel]}
+
+
 def test_players_meet_on_the_same_seeds_are_verified_and_others_come_later(tmp_path: Path) -> None:
     first = told(tmp_path, *_BEGIN, "--seeds", "3-7", "random", "--out", str(tmp_path / "r.html"))
     (chance,) = first["entries"]
     assert [one["seed"] for one in chance["episodes"]] == [3, 4, 5, 6, 7]
     assert chance["verified"] == 5 and first["complete"] and not first["notes"]
-    assert "Probability" in (tmp_path / "r.html").read_text() or "How they did" in (tmp_path / "r.html").read_text()
+    text = (tmp_path / "r.html").read_text()
+    assert "How they did" in text and "img-src data:" in text
+    assert _film(text) == _simulated(chance["episodes"][_film(text)["seed"] - 3])
     before = recordings(tmp_path)
     second = told(tmp_path, "add", _NAME, "optimal")
     assert {one["label"]: one["verified"] for one in second["entries"]} == {"Random": 5, "Optimal": 5}

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from gym_gui.services.arena import files, page, report
+from gym_gui.services.arena import film as films
 from gym_gui.services.arena.contest import require_same_game, require_some
 from gym_gui.services.arena.entries import Finder, admitted, entry_words
 from gym_gui.services.arena.errors import ArenaBusyError, ArenaError
@@ -275,3 +276,41 @@ def test_the_report_is_plain_json_rows_and_a_page_that_names_cannot_break_out_of
     assert files.content(found, Path("a.csv"), "").decode().splitlines()[0] == ",".join(report.COLUMNS)
     text = page.document(found, "mosaic arena <b>")
     assert "<script>alert" not in text and "&lt;script&gt;" in text and "mosaic arena &lt;b&gt;" in text
+
+
+def test_a_report_plays_the_seed_that_sets_the_entries_apart() -> None:
+    played = {
+        "optimal": played_of({0: 1.0, 1: 1.0, 2: 1.0}),
+        "random": played_of({0: 1.0, 1: 0.0}),
+        "you": played_of({1: 0.0, 0: 1.0, 2: 0.0}),
+    }
+    arena = arena_of(OPTIMAL, RANDOM, YOU)
+    assert films.telling_seed(standings_of(arena, played)) == 1, "all played it, and it did not end alike"
+    assert films.telling_seed(standings_of(arena, {})) is None
+
+
+def test_a_film_that_nobody_could_mail_shows_fewer_steps_and_always_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shot(result: Result, stride: int, paths: MosaicPaths) -> films.Taken:
+        return films.Taken([b"%05d" % at for at in films.places_of(result.length, stride)])
+
+    monkeypatch.setattr(films, "shoot", shot)
+    monkeypatch.setattr(films, "returns_of", lambda results: [np.arange(1.0, one.length + 1) for one in results])
+    monkeypatch.setattr(films, "MOST_BYTES", 200)
+    results = {0: Result(0, 1.0, 301, "terminated", Path("/r"), 0, {})}
+    found = standings_of(arena_of(RANDOM), {"random": Played(results, rules=RULES)})
+    film = films.film_of(found, 0, MosaicPaths(Path("/nowhere")))
+    (reel,) = film.reels
+    assert film.places[:3] == [0, 12, 24] and film.places[-1] == 301
+    assert [int(film.pictures[one]) for one in reel.pictures] == list(film.places)
+    assert list(reel.totals) == [float(place) for place in film.places]
+
+
+def test_a_page_plays_a_film_and_says_whose_pictures_are_missing() -> None:
+    evil = Entry("x", "<b>x", Kind.BASELINE, "random")
+    found = standings_of(arena_of(OPTIMAL, evil), {"optimal": played_of({0: 1.0}), "x": played_of({0: 0.0})})
+    reels = [films.Reel("optimal", [0, 1], [0.0, 1.0], 1), films.Reel("x", [], [0.0, 0.0], 1, "it <i>broke</i>")]
+    text = page.document(found, "mosaic", films.Film(0, [0, 1], [b"one", b"two"], reels))
+    told = json.loads(text.split('id="data">')[1].split("</script>")[0])["film"]
+    assert told["places"] == [0, 1] and [one["pictures"] for one in told["reels"]] == [[0, 1]]
+    assert text.count("<img data-reel") == 1 and "it &lt;i&gt;broke&lt;/i&gt;" in text and "<b>x" not in text
+    assert "img-src data:" in text and "img-src" not in page.document(found, "mosaic")

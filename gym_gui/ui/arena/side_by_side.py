@@ -23,7 +23,7 @@ from PyQt6.QtWidgets import (
     QWidget,
 )
 
-from gym_gui.services.arena.played import Result
+from gym_gui.services.arena.played import Result, returns_of
 from gym_gui.services.arena.standings import Standing
 from gym_gui.services.compare.report import figure
 from gym_gui.services.recorded_steps import of_folder
@@ -39,7 +39,6 @@ from gym_gui.ui.widgets.elided_label import ElidedLabel
 from gym_gui.ui.widgets.frame_view import FrameView
 from mosaic_protocol.live.frames import FrameReader, FramesError
 from mosaic_protocol.replay_messages import Shown, Told
-from mosaic_protocol.steps.recorded_episodes import read_episodes
 
 MOST_CELLS = 6
 """Each is a process that simulates."""
@@ -53,16 +52,6 @@ class Shot:
 
     standing: Standing
     result: Result
-
-
-def returns_of(results: Sequence[Result]) -> list[NDArray[np.float64]]:
-    """What was reached after each step. Blocking."""
-    found = []
-    for one in results:
-        chunks = of_folder(one.recording).chunks(one.episode)
-        episode = next(iter(read_episodes(chunks, one.episode)), None)
-        found.append(np.cumsum(episode.rewards) if episode is not None else np.zeros(0))
-    return found
 
 
 class Cell(QWidget):
