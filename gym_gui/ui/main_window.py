@@ -55,6 +55,7 @@ _ALSO = {
     "sweeps": "search tune hyperparameters trials optuna",
     "arenas": "arena contest compare players seeds people random optimal",
     "datasets": "data offline hdf5 d4rl minari import collect",
+    "hosts": "ssh machines servers cluster nodes remote drain capacity",
     "sweep": "history importance slice trials charts",
 }
 """Other words that people look for a panel by."""
@@ -202,7 +203,7 @@ class MainWindow(QMainWindow):
             entry.setVisible(False)  # they are files of the server
         titles = {"Panels": self.tr("&Panels"), "Mode": self.tr("&Mode"), "Runs": self.tr("&Runs")}
         titles |= {"Curves": self.tr("&Curves"), "Charts": self.tr("C&harts"), "Sweep": self.tr("S&weep")}
-        titles |= {"Arena": self.tr("&Arena")}
+        titles |= {"Arena": self.tr("&Arena"), "Hosts": self.tr("&Hosts")}
         for name, title in titles.items():
             menu = menus["View"].addMenu(title)
             assert menu is not None
