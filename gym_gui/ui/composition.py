@@ -78,14 +78,7 @@ class Composition:
             Part("sweeps", "Sweeps", Place.BOTTOM, self._sweeps, "Ctrl+9", "Searches of settings, and their trials"),
             Part("datasets", "Datasets", Place.BOTTOM, self._datasets, "Ctrl+Alt+D", "Data to learn from offline"),
             Part("arenas", "Arena", Place.BOTTOM, self._arenas, "Ctrl+Alt+A", "Who plays the same seeds better"),
-            Part(
-                "hosts",
-                "Hosts",
-                Place.BOTTOM,
-                HostsPanel,
-                "Ctrl+Alt+H",
-                "Machines that runs go to, and what runs where",
-            ),
+            Part("hosts", "Hosts", Place.BOTTOM, HostsPanel, "Ctrl+Alt+H", "What runs on which machine", "File/Hosts"),
         ]
 
     def _train(self, cockpit: Cockpit) -> QWidget:

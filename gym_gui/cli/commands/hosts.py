@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from gym_gui.cli.errors import CliError, ExitCode
 from gym_gui.cli.options import Count, PlainGroup, json_option
 from gym_gui.cli.session import CliSession, program
 from gym_gui.services.hosts.book import DEFAULT_FOLDER, Host, HostBook
-from gym_gui.services.hosts.standing import is_known, standing, why_needed
+from gym_gui.services.hosts.standing import is_known, labels_of, standing, why_needed
 
 if TYPE_CHECKING:
     from mosaic_protocol.proto import trainer_pb2 as pb
@@ -56,6 +57,9 @@ def list_hosts(session: CliSession, as_json: bool) -> None:
 )
 @click.option("--cpus", type=Count(0), default=0, help="CPUs that runs may have there.  [default: all]")
 @click.option("--memory-mb", type=Count(0), default=0, help="Memory that runs may have there.  [default: all]")
+@click.option(
+    "--label", "labels", metavar="LABEL", multiple=True, help="What runs may ask for with --label. Repeatable."
+)
 @json_option
 @click.pass_obj
 def add(session: CliSession, /, name: str, destination: str, as_json: bool, **fields: Any) -> None:
@@ -121,6 +125,23 @@ def drain(session: CliSession, name: str, off: bool, as_json: bool) -> None:
         click.echo(f"Runs start on {name} again." if off else f"No further run starts on {name}.")
 
 
+@hosts.command()
+@_host_argument
+@click.argument("labels", metavar="[LABEL]...", nargs=-1, shell_complete=candidates.host_labels)
+@json_option
+@click.pass_obj
+def label(session: CliSession, name: str, labels: Sequence[str], as_json: bool) -> None:
+    """Say what a host is labelled with, instead of what it was; nothing takes all labels away.
+
+    `--label LABEL` of `train` and `sweep` goes to hosts that have it. A host with a GPU is labelled gpu by itself.
+    """
+    host = HostBook(session.paths).change(name, labels=tuple(labels))
+    if as_json:
+        fmt.echo_json(_object(host, None))
+    else:
+        click.echo(f"{name} is labelled {', '.join(host.labels)}." if host.labels else f"{name} has no label.")
+
+
 def _require_unused(session: CliSession, name: str) -> None:
     if why := why_needed(name, _told_by_daemon(session).get(name)):
         raise CliError(why, ExitCode.REFUSED)
@@ -139,7 +160,7 @@ def _list(session: CliSession, *, as_json: bool) -> None:
         click.echo(f"There are no hosts but this machine: `{program()} hosts add NAME USER@HOST` adds one.")
         return
     rows = [_row(host, told.get(name)) for name, host in known.items()]
-    click.echo(fmt.table(["HOST", "SSH", "STATUS", "RUNS", "CPUS", "GPUS"], rows, give_way="STATUS"))
+    click.echo(fmt.table(["HOST", "SSH", "STATUS", "RUNS", "CPUS", "GPUS", "LABELS"], rows, give_way="STATUS"))
 
 
 def _told_by_daemon(session: CliSession) -> dict[str, pb.Host]:
@@ -160,6 +181,7 @@ def _row(host: Host, told: pb.Host | None) -> list[str]:
         str(told.live) if told is not None else fmt.MISSING,
         f"{held.cpus}/{there.cpus}" if held is not None and there is not None and known else fmt.MISSING,
         f"{held.gpus}/{there.gpus}" if held is not None and there is not None and known else fmt.MISSING,
+        fmt.one_line(", ".join(labels_of(host, told))) or fmt.MISSING,
     ]
 
 
@@ -169,6 +191,7 @@ def _object(host: Host, told: pb.Host | None) -> dict[str, Any]:
     known = told if is_known(told) else None
     return {
         **asdict(host),
+        "labels": labels_of(host, told),
         "connected": told.connected if told is not None else False,
         "away": told.away or None if told is not None else None,
         "live": told.live if told is not None else 0,

@@ -24,6 +24,11 @@ def standing(host: Host, told: pb.Host | None) -> str:
     return f"drained, {state}" if host.drained else state
 
 
+def labels_of(host: Host, told: pb.Host | None) -> list[str]:
+    """What it is labelled with; whether it has a GPU the daemon knows once it was there."""
+    return sorted({*host.labels, *(told.labels if told is not None else ())})
+
+
 def why_needed(name: str, told: pb.Host | None) -> str:
     """Why a host cannot be removed, "" when it can: runs on one that nobody knows would be out of reach."""
     if told is None or not told.live:

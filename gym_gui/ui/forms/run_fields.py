@@ -25,16 +25,6 @@ def hardware_fields(*, gpu: bool) -> list[FieldSpec]:
     )
     return [
         *([cuda] if gpu else []),
-        FieldSpec(
-            "host",
-            _tr("Host"),
-            "choice",
-            HERE,
-            _tr("Where to run: this machine, one of the hosts below Hosts, or the first that has room"),
-            choices=(_tr("this machine"), _tr("any host")),
-            meanings=(HERE, ANY_HOST),
-            is_open=True,
-        ),
         FieldSpec("cpus", _tr("CPU cores"), "int", 1, _tr("Cores to reserve for the run"), least=1, required=True),
         FieldSpec(
             "memory_mb", _tr("Memory"), "int", None, _tr("Memory to reserve; empty reserves none"), unit="MB", least=0
@@ -46,6 +36,16 @@ def hardware_fields(*, gpu: bool) -> list[FieldSpec]:
             None,
             _tr("The run ends as timed out when it takes longer; empty: no limit"),
             unit="min",
+        ),
+        FieldSpec(
+            "host",
+            _tr("Host"),
+            "choice",
+            HERE,
+            _tr("Where to run: this machine, one of the hosts below Hosts, or the first that has room"),
+            choices=(_tr("this machine"), _tr("any host")),
+            meanings=(HERE, ANY_HOST),
+            is_open=True,
         ),
     ]
 

@@ -44,7 +44,7 @@ _OF_FINDINGS = {"ok": ("good", "good"), "warn": ("warning", "warning"), "fail": 
 _HOST, _RUN, _FINDING = "host", "run", "finding"
 _MOST_RUNS = 100
 """Below one host; a thousand rows would hide the other hosts."""
-_MENU = "View/Hosts"
+_MENU = "File/Hosts"
 _ALSO = "host hosts machine server cluster ssh node remote"
 
 
