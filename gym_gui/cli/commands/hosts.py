@@ -142,6 +142,35 @@ def label(session: CliSession, name: str, labels: Sequence[str], as_json: bool) 
         click.echo(f"{name} is labelled {', '.join(host.labels)}." if host.labels else f"{name} has no label.")
 
 
+@hosts.command()
+@_host_argument
+@click.argument("bundles", metavar="[BUNDLE]...", nargs=-1, shell_complete=candidates.bundles)
+@json_option
+@click.pass_obj
+def install(session: CliSession, name: str, bundles: Sequence[str], as_json: bool) -> None:
+    """Build environments on a host: what every worker needs, and these bundles.
+
+    Without a bundle: what `mosaic hosts check` misses. It is built there by pip, with its settings of that host. Until
+    it is whole, what was there before is used; interrupting it leaves nothing running.
+    """
+    from gym_gui.cli.commands.bundles import bundle_manager
+    from gym_gui.services.hosts.environments import build, checked_bundles
+
+    book = HostBook(session.paths)
+    host = book.get(name)
+    wanted = checked_bundles([info.name for info in bundle_manager(session.paths).list()], bundles)
+    may_ask = sys.stdin.isatty() and not as_json
+    built = build(host, wanted, lambda line: click.echo(fmt.one_line(line), err=as_json), may_ask=may_ask)
+    if built.uses_built_python and host.python:
+        book.change(name, python="")
+    if as_json:
+        fmt.echo_json({"name": name, "built": built.directories})
+    elif built.directories:
+        click.echo(f"{name} has {', '.join(built.directories)} now.")
+    else:
+        click.echo(f"{name} has what every worker needs. Name a bundle to build one: `{program()} bundles` lists them.")
+
+
 def _require_unused(session: CliSession, name: str) -> None:
     if why := why_needed(name, _told_by_daemon(session).get(name)):
         raise CliError(why, ExitCode.REFUSED)
