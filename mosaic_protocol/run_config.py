@@ -14,9 +14,10 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import pydantic
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from mosaic_protocol import paths, suggest
+from mosaic_protocol.host_labels import HOST_LABEL, MAX_HOST_LABELS
 from mosaic_protocol.suggest import FieldPath, Problem
 
 SCHEMA_VERSION = 1
@@ -29,6 +30,8 @@ MAX_MINUTES = 10 * 365 * 24 * 60
 MAX_INTEGER = 2**63 - 1
 MAX_NOTES = 20_000
 MAX_TAGS = 50
+ANY_HOST = "any"
+"""Stands where the name of a host may: the first that fits."""
 _MAX_VALUES = MAX_CONFIG_BYTES // 2  # a JSON value and its comma take two bytes at least
 _SECRET = "looks like a secret: pass it through the environment (e.g. WANDB_API_KEY) or the keyring; configs are stored"
 _MODULE = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
@@ -79,6 +82,8 @@ ModulePath = Annotated[
     str, Field(max_length=200, json_schema_extra={"pattern": f"^{_MODULE}$"}), AfterValidator(_checked_module)
 ]
 HostName = Annotated[str, Field(max_length=32, pattern=r"^([a-z0-9][a-z0-9_-]*)?$")]
+HostLabel = Annotated[str, Field(pattern=HOST_LABEL)]
+HostLabels = Annotated[tuple[HostLabel, ...], Field(max_length=MAX_HOST_LABELS, strict=False)]
 Minutes = Annotated[float, Field(gt=0, le=MAX_MINUTES, allow_inf_nan=False)]
 Labels = Annotated[tuple[Label, ...], Field(max_length=MAX_TAGS, strict=False)]  # strict refuses JSON's lists
 
@@ -111,6 +116,14 @@ class Resources(StrictModel):
     host: HostName = Field(
         default="", description="The host to run on: a name of hosts.toml, any for the first that fits; empty: here."
     )
+    labels: HostLabels = Field(default=(), description="What the host must be labelled with; without a host: any.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _labels_choose_among_all(cls, given: object) -> object:
+        if isinstance(given, Mapping) and given.get("labels") and not given.get("host"):
+            return {**given, "host": ANY_HOST}
+        return given
 
 
 class TensorboardArtifacts(StrictModel):

@@ -60,10 +60,21 @@ def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterato
 
 @_silently
 def hosts(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterator[CompletionItem]:
-    from gym_gui.services.hosts.book import ANY, HostBook
+    from gym_gui.services.hosts.book import ANY, HERE, HostBook
 
     known = HostBook(CliSession.at(ctx.find_root().params.get("home")).paths).hosts()
-    words = [*known, *([ANY] if ctx.info_name in ("train", "sweep", "start") else [])]
+    words = [*known, *([ANY] if ctx.info_name in ("train", "sweep", "start", "move") else [])]
+    words += [HERE] if ctx.info_name == "move" else []
+    yield from (CompletionItem(word) for word in words if word.startswith(incomplete))
+
+
+@_silently
+def host_labels(ctx: click.Context, param: click.Parameter, incomplete: str) -> Iterator[CompletionItem]:
+    from gym_gui.services.hosts.book import HostBook
+    from mosaic_protocol.host_labels import GPU
+
+    known = HostBook(CliSession.at(ctx.find_root().params.get("home")).paths).hosts().values()
+    words = sorted({GPU, *(label for host in known for label in host.labels)})
     yield from (CompletionItem(word) for word in words if word.startswith(incomplete))
 
 

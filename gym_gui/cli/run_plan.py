@@ -66,6 +66,7 @@ class TrainRequest:
     gpus: int = 0
     memory_mb: int = 0
     host: str = ""
+    labels: tuple[str, ...] = ()
     max_wallclock_minutes: float | None = None
     notes: str = ""
     tags: tuple[str, ...] = ()
@@ -260,6 +261,7 @@ def _config(request: TrainRequest, script: ChosenScript, flags: Mapping[str, Any
         gpus=max(request.gpus, 1) if manifest.capabilities.gpu_required else request.gpus,
         memory_mb=request.memory_mb,
         host=request.host,
+        labels=tuple(request.labels),
         max_wallclock_minutes=request.max_wallclock_minutes,
         notes=request.notes,
         tags=tuple(request.tags),

@@ -33,7 +33,7 @@ def planned(
 
     own = set(options) - {"algo", "script_flags", "worker"}
     run_options = {"env_id", "dataset", "seed", "total_timesteps", "preset", "tags", "extras"}
-    run_options |= {"cpus", "gpus", "memory_mb", "host"}
+    run_options |= {"cpus", "gpus", "memory_mb", "host", "labels"}
     passed = {name: value for name, value in given.items() if name in run_options or name not in own}
     plan = make_plan(replace(TrainRequest.of(passed), of_command="sweep", run_name="sweep"), workers_here())
     script = ScriptChoice.of(given).chosen(workers_here())

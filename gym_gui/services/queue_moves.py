@@ -10,11 +10,13 @@ from gym_gui.services.trainer.errors import TrainerError
 from mosaic_protocol.proto import trainer_pb2 as pb
 
 FIRST, LAST, BEFORE, AFTER = "first", "last", "before", "after"
+HOST = "host"
 
 
 @dataclass(frozen=True)
 class Spot:
-    """A place in the line: an end of it, or beside the run ``anchor``."""
+    """A place in the line: an end of it, or beside the run ``anchor``. With HOST the anchor is a host's name, ``any``
+    or ``here``, and the place in the line stays."""
 
     where: str
     anchor: str = ""
@@ -59,6 +61,7 @@ def _moved(client: TrainerClient, run_id: str, spot: Spot) -> pb.Run:
         last=spot.where == LAST,
         before=spot.anchor if spot.where == BEFORE else "",
         after=spot.anchor if spot.where == AFTER else "",
+        host=spot.anchor if spot.where == HOST else "",
     )
 
 

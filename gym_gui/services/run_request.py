@@ -41,6 +41,8 @@ class RunRequest:
     gpus: int = 0
     memory_mb: int = 0
     host: str = ""
+    labels: tuple[str, ...] = ()
+    """What the host must be labelled with."""
     max_wallclock_minutes: float | None = None
     notes: str = ""
     tags: tuple[str, ...] = ()
@@ -67,6 +69,7 @@ class RunRequest:
                 "gpus": {"requested": self.gpus, "mandatory": self.gpus},
                 "memory_mb": {"requested": self.memory_mb},
                 **({"host": self.host} if self.host else {}),
+                **({"labels": list(self.labels)} if self.labels else {}),
             },
             "artifacts": {"tensorboard": {"enabled": self.tensorboard}, **self.artifacts},
             "metadata": {"worker": worker, "notes": self.notes, "tags": list(self.tags), **self._group()},
@@ -140,6 +143,7 @@ def _run_options(request: RunRequest, plain_name: str) -> list[str]:
         ("--group", request.group, ""),
     ):
         words += [option, str(value)] if value != usual else []
+    words += [word for label in request.labels for word in ("--label", label)]
     words += [word for tag in request.tags for word in ("--tag", tag)]
     words += [] if request.tensorboard else ["--no-tensorboard"]
     kept = (request.artifacts.get("steps") or {}).get("keep_last")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,10 +59,21 @@ def demand(run: pb.Run) -> pb.Resources:
 
 def host_asked(run: pb.Run) -> str:
     """The host that a run has to be on, "" for this machine."""
+    return str(_asked(run).get("host", ""))
+
+
+def labels_asked(run: pb.Run) -> list[str]:
+    """What that host has to be labelled with."""
+    found = _asked(run).get("labels")
+    return [str(label) for label in found] if isinstance(found, list) else []
+
+
+def _asked(run: pb.Run) -> Mapping[str, Any]:
     try:
-        return str((json.loads(run.config_json).get("resources") or {}).get("host", ""))
+        asked = json.loads(run.config_json).get("resources")
     except (ValueError, AttributeError):
-        return ""
+        return {}
+    return asked if isinstance(asked, Mapping) else {}
 
 
 def demand_text(asked: pb.Resources) -> str:
@@ -94,11 +105,17 @@ def _line(queued: Sequence[pb.Run], capacity: pb.Resources, reserved: pb.Resourc
         if ahead:
             why = f"its turn: {ahead[-1].name} is before it"
         elif host:
-            why = run.reason or f"room on {'any host' if host == ANY_HOST else host}"
+            why = run.reason or f"room on {_place_text(run)}"
         else:
             why = _shortage(asked, capacity, reserved) or "starts now"
         line.append(Waiting(position, run.run_id, run.name, demand_text(asked), why))
     return line
+
+
+def _place_text(run: pb.Run) -> str:
+    host, labels = host_asked(run), labels_asked(run)
+    place = "any host" if host == ANY_HOST else host
+    return f"{place} labelled {', '.join(labels)}" if labels else place
 
 
 def _shortage(asked: pb.Resources, capacity: pb.Resources, reserved: pb.Resources) -> str:

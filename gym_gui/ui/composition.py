@@ -12,6 +12,7 @@ from gym_gui.ui.arena.screen import ArenaScreen
 from gym_gui.ui.context import Cockpit
 from gym_gui.ui.datasets.screen import DatasetScreen
 from gym_gui.ui.elsewhere import ElsewherePage, elsewhere_page
+from gym_gui.ui.hosts.panel import HostsPanel
 from gym_gui.ui.panels.capacity_panel import CapacityPanel
 from gym_gui.ui.panels.checkpoint_browser import CheckpointBrowser
 from gym_gui.ui.panels.doctor_panel import DoctorPanel
@@ -38,6 +39,7 @@ _ELSEWHERE = {
     "doctor": elsewhere_page("What is installed is checked on {server}.", "doctor"),
     "datasets": elsewhere_page("Datasets are files of {server}.", "datasets"),
     "arenas": elsewhere_page("Arenas are played and kept on {server}.", "arena list"),
+    "hosts": elsewhere_page("Hosts are reached from {server}.", "hosts"),
 }
 
 
@@ -76,6 +78,7 @@ class Composition:
             Part("sweeps", "Sweeps", Place.BOTTOM, self._sweeps, "Ctrl+9", "Searches of settings, and their trials"),
             Part("datasets", "Datasets", Place.BOTTOM, self._datasets, "Ctrl+Alt+D", "Data to learn from offline"),
             Part("arenas", "Arena", Place.BOTTOM, self._arenas, "Ctrl+Alt+A", "Who plays the same seeds better"),
+            Part("hosts", "Hosts", Place.BOTTOM, HostsPanel, "Ctrl+Alt+H", "What runs on which machine", "File/Hosts"),
         ]
 
     def _train(self, cockpit: Cockpit) -> QWidget:

@@ -55,6 +55,7 @@ _ALSO = {
     "sweeps": "search tune hyperparameters trials optuna",
     "arenas": "arena contest compare players seeds people random optimal",
     "datasets": "data offline hdf5 d4rl minari import collect",
+    "hosts": "ssh machines servers cluster nodes remote drain capacity",
     "sweep": "history importance slice trials charts",
 }
 """Other words that people look for a panel by."""
@@ -124,7 +125,7 @@ class MainWindow(QMainWindow):
         self.addDockWidget(AREAS[part.place], dock)
         self.docks[part.name] = dock
         title = self.tr("Show {part}").format(part=part.title)
-        command = Command(f"show-{part.name}", title, "View/Panels", part.shortcut, part.help, _ALSO.get(part.name, ""))
+        command = Command(f"show-{part.name}", title, part.menu, part.shortcut, part.help, _ALSO.get(part.name, ""))
         self.cockpit.commands.add(command, lambda: self.show_part(part.name))
 
     def _middle(self) -> QWidget:
@@ -194,11 +195,12 @@ class MainWindow(QMainWindow):
             assert menu is not None
             menu.setToolTipsVisible(True)
             menus[f"Run/{name}"] = menu
-        menu = menus["File"].addMenu(self.tr("&Datasets"))
-        assert menu is not None
-        menu.setToolTipsVisible(True)
-        menus["File/Datasets"] = menu
-        if self.cockpit.bridge.server and (entry := menu.menuAction()) is not None:
+        for name, title in {"Datasets": self.tr("&Datasets"), "Hosts": self.tr("&Hosts")}.items():
+            menu = menus["File"].addMenu(title)
+            assert menu is not None
+            menu.setToolTipsVisible(True)
+            menus[f"File/{name}"] = menu
+        if self.cockpit.bridge.server and (entry := menus["File/Datasets"].menuAction()) is not None:
             entry.setVisible(False)  # they are files of the server
         titles = {"Panels": self.tr("&Panels"), "Mode": self.tr("&Mode"), "Runs": self.tr("&Runs")}
         titles |= {"Curves": self.tr("&Curves"), "Charts": self.tr("C&harts"), "Sweep": self.tr("S&weep")}

@@ -31,5 +31,7 @@ class Part:
     make: Callable[[Cockpit], QWidget]
     shortcut: str = ""
     help: str = ""
+    menu: str = "View/Panels"
+    """Where the command is that shows it."""
     is_closed: bool = False
     """Not shown at first: another part opens it when there is something in it."""

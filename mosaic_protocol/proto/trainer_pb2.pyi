@@ -385,6 +385,7 @@ class MoveRunRequest(_message.Message):
     LAST_FIELD_NUMBER: _builtins.int
     BEFORE_FIELD_NUMBER: _builtins.int
     AFTER_FIELD_NUMBER: _builtins.int
+    HOST_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     client_request_id: _builtins.str
     first: _builtins.bool
@@ -392,6 +393,8 @@ class MoveRunRequest(_message.Message):
     before: _builtins.str
     """a run of the same line, as in RunRef"""
     after: _builtins.str
+    host: _builtins.str
+    """another host: a name of hosts.toml, any, or here; its place in the line stays"""
     def __init__(
         self,
         *,
@@ -401,12 +404,13 @@ class MoveRunRequest(_message.Message):
         last: _builtins.bool = ...,
         before: _builtins.str = ...,
         after: _builtins.str = ...,
+        host: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "first", b"first", "last", b"last", "place", b"place"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "first", b"first", "host", b"host", "last", b"last", "place", b"place"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "client_request_id", b"client_request_id", "first", b"first", "last", b"last", "place", b"place", "run_id", b"run_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "client_request_id", b"client_request_id", "first", b"first", "host", b"host", "last", b"last", "place", b"place", "run_id", b"run_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_place: _TypeAlias = _typing.Literal["first", "last", "before", "after"]  # noqa: Y015
+    _WhichOneofReturnType_place: _TypeAlias = _typing.Literal["first", "last", "before", "after", "host"]  # noqa: Y015
     _WhichOneofArgType_place: _TypeAlias = _typing.Literal["place", b"place"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_place) -> _WhichOneofReturnType_place | None: ...
 
@@ -1602,6 +1606,7 @@ class Host(_message.Message):
     RESERVED_FIELD_NUMBER: _builtins.int
     LIVE_FIELD_NUMBER: _builtins.int
     DRAINED_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     connected: _builtins.bool
     """a link to it is held or being made, because a run needs it"""
@@ -1615,6 +1620,10 @@ class Host(_message.Message):
 
     @_builtins.property
     def reserved(self) -> Global___Resources: ...
+    @_builtins.property
+    def labels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """those of hosts.toml, and gpu where one was found"""
+
     def __init__(
         self,
         *,
@@ -1625,10 +1634,11 @@ class Host(_message.Message):
         reserved: Global___Resources | None = ...,
         live: _builtins.int = ...,
         drained: _builtins.bool = ...,
+        labels: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["capacity", b"capacity", "reserved", b"reserved"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["away", b"away", "capacity", b"capacity", "connected", b"connected", "drained", b"drained", "live", b"live", "name", b"name", "reserved", b"reserved"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["away", b"away", "capacity", b"capacity", "connected", b"connected", "drained", b"drained", "labels", b"labels", "live", b"live", "name", b"name", "reserved", b"reserved"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

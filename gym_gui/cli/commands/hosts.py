@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,10 @@ from gym_gui.cli.errors import CliError, ExitCode
 from gym_gui.cli.options import Count, PlainGroup, json_option
 from gym_gui.cli.session import CliSession, program
 from gym_gui.services.hosts.book import DEFAULT_FOLDER, Host, HostBook
+from gym_gui.services.hosts.standing import is_known, labels_of, standing, why_needed
 
 if TYPE_CHECKING:
-    from gym_gui.services.hosts.reach import HostReport
     from mosaic_protocol.proto import trainer_pb2 as pb
-
-_LEAST_BYTES = 1_000_000_000
-_CLOCK_SECONDS = 60.0
 
 
 def _host_argument(function: Any) -> Any:
@@ -60,6 +57,9 @@ def list_hosts(session: CliSession, as_json: bool) -> None:
 )
 @click.option("--cpus", type=Count(0), default=0, help="CPUs that runs may have there.  [default: all]")
 @click.option("--memory-mb", type=Count(0), default=0, help="Memory that runs may have there.  [default: all]")
+@click.option(
+    "--label", "labels", metavar="LABEL", multiple=True, help="What runs may ask for with --label. Repeatable."
+)
 @json_option
 @click.pass_obj
 def add(session: CliSession, /, name: str, destination: str, as_json: bool, **fields: Any) -> None:
@@ -81,22 +81,16 @@ def add(session: CliSession, /, name: str, destination: str, as_json: bool, **fi
 @click.pass_obj
 def check(session: CliSession, name: str, as_json: bool) -> int:
     """Look whether runs can go to a host: SSH, Python, disk, clock, GPUs, code."""
-    from gym_gui.services.hosts.code import pack
-    from gym_gui.services.hosts.reach import AwayError, ask
+    from gym_gui.services.hosts.checks import examine
 
     host = HostBook(session.paths).get(name)
-    try:
-        report = ask(host, pack(), may_ask=sys.stdin.isatty() and not as_json, thorough=True)
-    except AwayError as error:
-        checks = [("ssh", "fail", str(error))]
-    else:
-        checks = list(_checks(host, report))
-    is_fine = all(status != "fail" for _, status, _ in checks)
+    found = examine(host, may_ask=sys.stdin.isatty() and not as_json)
+    is_fine = all(one.status != "fail" for one in found)
     if as_json:
-        told = [{"check": what, "status": status, "finding": finding} for what, status, finding in checks]
+        told = [{"check": one.what, "status": one.status, "finding": one.sentence} for one in found]
         fmt.echo_json({"name": name, "ok": is_fine, "checks": told})
     else:
-        rows = [[what, status, fmt.one_line(finding)] for what, status, finding in checks]
+        rows = [[one.what, one.status, fmt.one_line(one.sentence)] for one in found]
         click.echo(fmt.table(["CHECK", "STATUS", "FINDING"], rows, give_way="FINDING"))
     return ExitCode.OK if is_fine else ExitCode.FAILED
 
@@ -131,15 +125,55 @@ def drain(session: CliSession, name: str, off: bool, as_json: bool) -> None:
         click.echo(f"Runs start on {name} again." if off else f"No further run starts on {name}.")
 
 
+@hosts.command()
+@_host_argument
+@click.argument("labels", metavar="[LABEL]...", nargs=-1, shell_complete=candidates.host_labels)
+@json_option
+@click.pass_obj
+def label(session: CliSession, name: str, labels: Sequence[str], as_json: bool) -> None:
+    """Say what a host is labelled with, instead of what it was; nothing takes all labels away.
+
+    `--label LABEL` of `train` and `sweep` goes to hosts that have it. A host with a GPU is labelled gpu by itself.
+    """
+    host = HostBook(session.paths).change(name, labels=tuple(labels))
+    if as_json:
+        fmt.echo_json(_object(host, None))
+    else:
+        click.echo(f"{name} is labelled {', '.join(host.labels)}." if host.labels else f"{name} has no label.")
+
+
+@hosts.command()
+@_host_argument
+@click.argument("bundles", metavar="[BUNDLE]...", nargs=-1, shell_complete=candidates.bundles)
+@json_option
+@click.pass_obj
+def install(session: CliSession, name: str, bundles: Sequence[str], as_json: bool) -> None:
+    """Build environments on a host: what every worker needs, and these bundles.
+
+    Without a bundle: what `mosaic hosts check` misses. It is built there by pip, with its settings of that host. Until
+    it is whole, what was there before is used; interrupting it leaves nothing running.
+    """
+    from gym_gui.cli.commands.bundles import bundle_manager
+    from gym_gui.services.hosts.environments import build, checked_bundles
+
+    book = HostBook(session.paths)
+    host = book.get(name)
+    wanted = checked_bundles([info.name for info in bundle_manager(session.paths).list()], bundles)
+    may_ask = sys.stdin.isatty() and not as_json
+    built = build(host, wanted, lambda line: click.echo(fmt.one_line(line), err=as_json), may_ask=may_ask)
+    if built.uses_built_python and host.python:
+        book.change(name, python="")
+    if as_json:
+        fmt.echo_json({"name": name, "built": built.directories})
+    elif built.directories:
+        click.echo(f"{name} has {', '.join(built.directories)} now.")
+    else:
+        click.echo(f"{name} has what every worker needs. Name a bundle to build one: `{program()} bundles` lists them.")
+
+
 def _require_unused(session: CliSession, name: str) -> None:
-    client = session.impatient_client()
-    if client is None:
-        return
-    with client:
-        live = next((one.live for one in client.health().hosts if one.name == name), 0)
-    if live:
-        sentence = f"{fmt.counted(live, 'run')} on {name} would be out of reach: `{program()} hosts drain {name}` first"
-        raise CliError(f"{sentence}, and remove it when they are over", ExitCode.REFUSED)
+    if why := why_needed(name, _told_by_daemon(session).get(name)):
+        raise CliError(why, ExitCode.REFUSED)
 
 
 # ---- listing -----------------------------------------------------------------------------------------------------
@@ -155,7 +189,7 @@ def _list(session: CliSession, *, as_json: bool) -> None:
         click.echo(f"There are no hosts but this machine: `{program()} hosts add NAME USER@HOST` adds one.")
         return
     rows = [_row(host, told.get(name)) for name, host in known.items()]
-    click.echo(fmt.table(["HOST", "SSH", "STATUS", "RUNS", "CPUS", "GPUS"], rows, give_way="STATUS"))
+    click.echo(fmt.table(["HOST", "SSH", "STATUS", "RUNS", "CPUS", "GPUS", "LABELS"], rows, give_way="STATUS"))
 
 
 def _told_by_daemon(session: CliSession) -> dict[str, pb.Host]:
@@ -168,69 +202,28 @@ def _told_by_daemon(session: CliSession) -> dict[str, pb.Host]:
 
 def _row(host: Host, told: pb.Host | None) -> list[str]:
     held, there = (told.reserved, told.capacity) if told is not None else (None, None)
-    is_known = there is not None and there.cpus > 0
+    known = is_known(told)
     return [
         host.name,
         fmt.one_line(host.ssh),
-        fmt.one_line(_status(host, told)),
+        fmt.one_line(standing(host, told)),
         str(told.live) if told is not None else fmt.MISSING,
-        f"{held.cpus}/{there.cpus}" if held is not None and there is not None and is_known else fmt.MISSING,
-        f"{held.gpus}/{there.gpus}" if held is not None and there is not None and is_known else fmt.MISSING,
+        f"{held.cpus}/{there.cpus}" if held is not None and there is not None and known else fmt.MISSING,
+        f"{held.gpus}/{there.gpus}" if held is not None and there is not None and known else fmt.MISSING,
+        fmt.one_line(", ".join(labels_of(host, told))) or fmt.MISSING,
     ]
-
-
-def _status(host: Host, told: pb.Host | None) -> str:
-    if told is not None and told.away:
-        return told.away
-    state = "idle" if told is None or not told.connected else "connected"
-    return f"drained, {state}" if host.drained else state
 
 
 def _object(host: Host, told: pb.Host | None) -> dict[str, Any]:
     from gym_gui.cli.run_view import resources_object
 
-    is_known = told is not None and told.capacity.cpus > 0
+    known = told if is_known(told) else None
     return {
         **asdict(host),
+        "labels": labels_of(host, told),
         "connected": told.connected if told is not None else False,
         "away": told.away or None if told is not None else None,
         "live": told.live if told is not None else 0,
-        "capacity": resources_object(told.capacity) if told is not None and is_known else None,
-        "reserved": resources_object(told.reserved) if told is not None and is_known else None,
+        "capacity": resources_object(known.capacity) if known is not None else None,
+        "reserved": resources_object(known.reserved) if known is not None else None,
     }
-
-
-# ---- checking ----------------------------------------------------------------------------------------------------
-
-
-def _checks(host: Host, found: HostReport) -> Iterator[tuple[str, str, str]]:
-    yield "ssh", "ok", f"{host.ssh} answered in {fmt.duration(found.seconds)}"
-    yield _python_check(host, found)
-    free = f"{fmt.size(found.free_bytes)} free in {found.home}"
-    yield "disk", *(("ok", free) if found.free_bytes > _LEAST_BYTES else ("warn", f"only {free}"))
-    yield _clock_check(found)
-    yield "cpus", "ok", f"{fmt.counted(found.cpus, 'CPU')}, {fmt.size(found.memory_mb * 2**20)} of memory"
-    yield "gpus", "ok", "; ".join(found.gpus) or "none"
-    yield "code", "ok", "the same as here"
-    if found.bundles:
-        yield "bundles", "ok", ", ".join(found.bundles)
-
-
-def _python_check(host: Host, found: HostReport) -> tuple[str, str, str]:
-    if found.problem:
-        hint = f"name one that has what workers need: `{program()} hosts add … --python PATH`"
-        return "python", "fail", f"{found.python} cannot be used: {found.problem}; {hint}"
-    return "python", "ok", f"{_dotted(found.version)} at {found.python}"
-
-
-def _clock_check(found: HostReport) -> tuple[str, str, str]:
-    """Nothing depends on it but what people read."""
-    ahead = found.clock_ahead
-    if abs(ahead) < _CLOCK_SECONDS + found.seconds:
-        return "clock", "ok", "as here"
-    way = "ahead of" if ahead > 0 else "behind"
-    return "clock", "warn", f"{fmt.duration(abs(ahead))} {way} this one: times in its files differ by that"
-
-
-def _dotted(version: Sequence[int]) -> str:
-    return ".".join(map(str, version))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mosaic_protocol.proto import trainer_pb2 as pb
 
 _MOST_PER_CALL = 500
-_PLACES = "--first, --last, --before RUN or --after RUN"
+_PLACES = "--first, --last, --before RUN, --after RUN or --host NAME"
 
 
 @click.group(cls=PlainGroup, invoke_without_command=True)
@@ -51,6 +51,12 @@ def queue(ctx: click.Context, as_json: bool) -> None:
 @click.option("--last", is_flag=True, help="To the end of the line.")
 @click.option("--before", metavar="RUN", help="Before this run.", shell_complete=candidates.runs)
 @click.option("--after", metavar="RUN", help="Behind this run.", shell_complete=candidates.runs)
+@click.option(
+    "--host",
+    metavar="NAME",
+    help="To another host: one of `mosaic hosts`, any, or here for this machine.",
+    shell_complete=candidates.hosts,
+)
 @json_option
 @click.pass_obj
 def move(
@@ -60,13 +66,14 @@ def move(
     last: bool,
     before: str | None,
     after: str | None,
+    host: str | None,
     as_json: bool,
 ) -> int:
-    """Move queued runs to another place in the line.
+    """Move queued runs to another place in the line, or to another host.
 
     Several keep the order in which they are named. A run that has started meanwhile is refused, the others are moved.
     """
-    chosen = {"first": first, "last": last, "before": before, "after": after}
+    chosen = {"first": first, "last": last, "before": before, "after": after, "host": host}
     named = [(where, value) for where, value in chosen.items() if value or value == ""]
     if len(named) != 1:
         raise CliError(f"say where to, with just one of {_PLACES}", ExitCode.REFUSED)
@@ -77,10 +84,13 @@ def move(
 
 
 def _moved(client: TrainerClient, references: Sequence[str], where: str, anchor: str | bool) -> Moves:
-    from gym_gui.services.queue_moves import Spot, move_runs
+    from gym_gui.services.queue_moves import HOST, Spot, move_runs
 
     run_ids = list(dict.fromkeys(run_id_for(client, reference) for reference in references))
-    spot = Spot(where, run_id_for(client, anchor)) if isinstance(anchor, str) else Spot(where)
+    if where == HOST:
+        spot = Spot(where, str(anchor))
+    else:
+        spot = Spot(where, run_id_for(client, anchor)) if isinstance(anchor, str) else Spot(where)
     moves = move_runs(client, run_ids, spot)
     if len(moves.done) > 1:  # the first was answered before the last was moved
         moves.done = [client.run(run.run_id) for run in moves.done]
@@ -103,8 +113,12 @@ def _told(moves: Moves, *, as_json: bool) -> int:
 
 def _sentence(run: pb.Run) -> str:
     """A run that fits has started by now."""
+    from gym_gui.services.waiting_line import ANY_HOST, host_asked
+
     place = f"{fmt.ordinal(run.queue_position)} in line" if run.queue_position else "about to start"
-    return f"{run_view.called(run)} is {place}"
+    host = host_asked(run)
+    where = f", for {'any host' if host == ANY_HOST else host}" if host else ""
+    return f"{run_view.called(run)} is {place}{where}"
 
 
 def _listed(client: TrainerClient) -> list[dict[str, Any]]:

@@ -192,6 +192,14 @@ sweep_or_newest = click.argument("sweep", metavar="[SWEEP]", required=False)
     help="The host of the runs (`mosaic hosts`), or any to spread them.  [default: this machine]",
     shell_complete=candidates.hosts,
 )
+@click.option(
+    "--label",
+    "labels",
+    metavar="LABEL",
+    multiple=True,
+    help="What the hosts must be labelled with, such as gpu; without --host, any that is.  Repeatable.",
+    shell_complete=candidates.host_labels,
+)
 @click.option("--tag", "tags", metavar="T", multiple=True, help="A short text to find the runs by; may be repeated.")
 @click.option("--extra", "extras", metavar="NAME=VALUE", multiple=True, help="A setting of the worker's; repeatable.")
 @click.option("--no-preflight", is_flag=True, help="Do not ask the worker to check settings first.")

@@ -71,6 +71,14 @@ class _TrainCommand(ScriptHelpCommand):
     help="The host to run on (`mosaic hosts`), or any.  [default: this machine]",
     shell_complete=candidates.hosts,
 )
+@click.option(
+    "--label",
+    "labels",
+    metavar="LABEL",
+    multiple=True,
+    help="What the host must be labelled with, such as gpu; without --host, any that is.  Repeatable.",
+    shell_complete=candidates.host_labels,
+)
 @click.option("--max-wallclock-minutes", type=Minutes(), metavar="M", help="End the run as timed out after this long.")
 @click.option("--notes", metavar="TEXT", default="", help="Free text to keep with the run.")
 @click.option("--tag", "tags", metavar="T", multiple=True, help="A short text to find the run by; may be repeated.")

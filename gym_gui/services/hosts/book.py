@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from gym_gui.services.trainer.errors import RefusedError
+from mosaic_protocol.host_labels import HOST_LABEL, MAX_HOST_LABELS
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.ssh_command import SshError, checked_destination
 from mosaic_protocol.whole_files import write_whole
@@ -49,6 +50,8 @@ class Host:
     """How much memory runs may have; 0 for all."""
     drained: bool = False
     """Whether no further run starts there."""
+    labels: tuple[str, ...] = ()
+    """What runs may ask for with ``--label``, in the order of the alphabet."""
 
 
 class HostBook:
@@ -115,7 +118,18 @@ def checked(host: Host) -> Host:
     for name, value, most in (("cpus", host.cpus, _MOST_CPUS), ("memory_mb", host.memory_mb, _MOST_MEMORY_MB)):
         if not 0 <= value <= most:
             raise RefusedError(f"{name} of {host.name} must be between 0 and {most}, got {value}")
-    return host
+    return replace(host, labels=_checked_labels(host))
+
+
+def _checked_labels(host: Host) -> tuple[str, ...]:
+    for label in host.labels:
+        if not re.fullmatch(HOST_LABEL, label):
+            letters = "lower-case letters, digits, '_', '.' and '-', at most 32"
+            raise RefusedError(f"{label[:60]!r} is no label for a host: it has {letters}")
+    labels = tuple(sorted(set(host.labels)))
+    if len(labels) > MAX_HOST_LABELS:
+        raise RefusedError(f"{host.name} has {len(labels)} labels: at most {MAX_HOST_LABELS} are allowed")
+    return labels
 
 
 def parsed(content: bytes, file: Path) -> dict[str, Host]:
@@ -139,13 +153,16 @@ def _host(name: str, table: object, file: Path) -> Host:
             from mosaic_protocol.suggest import did_you_mean
 
             raise RefusedError(f"{file}: [{name[:32]}] has no field {key[:60]!r}{did_you_mean(key, kinds)}")
+        if kinds[key] is tuple and isinstance(value, list) and all(isinstance(one, str) for one in value):
+            continue
         if type(value) is not kinds[key]:
-            words = {str: "text", int: "a whole number", bool: "true or false"}
+            words = {str: "text", int: "a whole number", bool: "true or false", tuple: "a list of texts"}
             raise RefusedError(f"{file}: {key} of [{name[:32]}] must be {words[kinds[key]]}")
     if "ssh" not in table:
         raise RefusedError(f'{file}: [{name[:32]}] does not say how it is reached: ssh = "USER@HOST" is missing')
     try:
-        return checked(Host(name, **table))
+        given: dict[str, Any] = {**table, "labels": tuple(table.get("labels", ()))}
+        return checked(Host(name, **given))
     except RefusedError as error:
         raise RefusedError(f"{file}: {error}") from None
 

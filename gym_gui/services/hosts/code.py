@@ -14,6 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import packaging
+
+from gym_gui.services.hosts.building import TOOLS
 from gym_gui.services.trainer import VERSION
 from mosaic_protocol.worker_manifest import discover
 from mosaic_protocol.worker_packages import shared_folders
@@ -56,6 +59,7 @@ def _files() -> Iterator[tuple[str, bytes]]:
     folders |= {name: root / name for name, root in shared_folders().items()}
     folders |= {one.package_dir.name: one.package_dir for one in discover().workers.values()}
     folders["requirements"] = _ROOT / "requirements"  # bundles, where environments are built
+    folders[f"{TOOLS}/packaging"] = Path(packaging.__file__).parent  # reads them there before anything is installed
     for name, folder in folders.items():
         for file in folder.rglob("*"):
             below = file.relative_to(folder)

@@ -260,11 +260,12 @@ class TrainerClient:
         last: bool = False,
         before: str = "",
         after: str = "",
+        host: str = "",
         request_id: str = "",
     ) -> pb.Run:
-        """Let a queued run stand elsewhere in its line: first, last, or beside another run. Safe to retry: the same
-        request moves it once."""
-        place: dict[str, Any] = {"first": first, "last": last, "before": before, "after": after}
+        """Let a queued run stand elsewhere in its line: first, last, or beside another run; or let it run on another
+        host: its name, ``any``, or ``here``. Safe to retry: the same request moves it once."""
+        place: dict[str, Any] = {"first": first, "last": last, "before": before, "after": after, "host": host}
         named = {name: value for name, value in place.items() if value}
         request = pb.MoveRunRequest(run_id=reference, client_request_id=request_id or str(ULID()), **named)
         return self._patiently(self._stub.MoveRun, request)

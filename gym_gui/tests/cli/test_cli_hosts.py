@@ -25,6 +25,9 @@ def test_hosts_are_added_listed_drained_and_removed(mosaic: CommandLine) -> None
         4,
     )
     assert (listed["connected"], listed["live"], listed["capacity"]) == (False, 0, None)
+    assert mosaic("hosts", "label", "node1", "lab", "fast").out == "node1 is labelled fast, lab.\n"
+    assert "fast, lab" in mosaic("hosts").out
+    assert mosaic("hosts", "label", "node1", "--json").json["labels"] == []
     assert mosaic("hosts", "drain", "node1").code == 0
     assert "drained" in mosaic("hosts").out
     assert mosaic("hosts", "drain", "node1", "--off", "--json").json["drained"] is False
@@ -50,6 +53,8 @@ def test_a_host_that_does_not_answer_fails_its_check_with_the_words_of_ssh(mosai
         (("check", "nowhere"), "there is no host 'nowhere'"),
         (("remove", "nowhere"), "there is no host 'nowhere'"),
         (("drain", "nowhere"), "there is no host 'nowhere'"),
+        (("label", "nowhere", "fast"), "there is no host 'nowhere'"),
+        (("add", "node1", "h", "--label", "A B"), "is no label for a host"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(mosaic: CommandLine, words: tuple[str, ...], told: str) -> None:

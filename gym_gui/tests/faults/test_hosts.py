@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +13,15 @@ import pytest
 
 from gym_gui.logging_config.log_constants import LOG_HOST_REACHED
 from gym_gui.services.hosts.book import HostBook
+from gym_gui.services.hosts.code import pack
+from gym_gui.services.hosts.environments import BuildError, build
+from gym_gui.services.hosts.reach import ask
 from gym_gui.tests.support.daemon_process import DaemonProcess, toy_config, wait_for
+from gym_gui.tests.support.dropped_worker import dropped_worker
 from gym_gui.tests.support.far_hosts import FarHost
 from gym_gui.tests.support.fault_tools import steps_of
 from gym_gui.tests.support.history import check_history
+from gym_gui.tests.support.wheels import make_wheel
 from mosaic_protocol.proto import trainer_pb2 as pb
 
 STEPS = 150
@@ -254,3 +260,31 @@ def test_runs_spread_over_two_hosts_lose_nothing_to_a_cut_and_a_killed_daemon(ro
 
 def left_on(host: FarHost, runs: list[str]) -> list[str]:
     return [run_id for run_id in host.run("ls", str(host.disk / "mosaic/trainer/runs")).split() if run_id in runs]
+
+
+# ---- environments --------------------------------------------------------------------------------------------------
+
+
+def test_an_environment_is_built_over_there_and_a_build_that_ends_early_leaves_nothing(
+    root: Path, node: FarHost, daemon: DaemonProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = dropped_worker(tmp_path / "workers")
+    bundles = next(folder.glob("*/worker.toml")).parent / "requirements"
+    bundles.mkdir()
+    wheel = make_wheel(tmp_path, "tiny", "1.0")
+    (bundles / "tiny.txt").write_text(f"tiny @ {wheel.as_uri()}\n")
+    (bundles / "slow.txt").write_text(f"tiny @ {wheel.as_uri()}\nnowhere @ {wheel.as_uri()}\n")
+    monkeypatch.setenv("MOSAIC_WORKER_PATH", str(folder))
+    monkeypatch.setenv("MOSAIC_SSH_CONFIG", daemon.env["MOSAIC_SSH_CONFIG"])
+    host, said = HostBook(daemon.paths).get("node1"), list[str]()
+    built = build(host, ["tiny"], said.append)
+    assert list(built.directories) == ["tiny"] and not built.uses_built_python, "its interpreter has the base"
+    assert any(line.startswith("Creating") for line in said)
+    assert node.run(f"{built.directories['tiny']}/bin/python", "-c", "import tiny; print(tiny.version)") == "1.0\n"
+    cancel = threading.Event()
+    with pytest.raises(BuildError, match="it was cancelled"):
+        build(host, ["slow"], lambda line: cancel.set() if line.startswith("Creating") else None, cancel=cancel)
+    wait_for("what was under way to end", lambda: not node.pids("hosts.building") and not node.pids("-m pip"))
+    assert ask(host, pack()).bundles == ("tiny",)
+    run_id = far_run(daemon)
+    assert_whole(daemon, node, run_id)

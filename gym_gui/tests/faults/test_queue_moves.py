@@ -10,7 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 
-from gym_gui.services.trainer.client import NoSuchRunError, RequestRefusedError
+from gym_gui.services.hosts.book import Host, HostBook
+from gym_gui.services.trainer.client import ClientError, NoSuchRunError, RequestRefusedError
+from gym_gui.services.waiting_line import host_asked, labels_asked
 from gym_gui.tests.faults.test_interactive_runs import playful, session  # noqa: F401 - a fixture
 from gym_gui.tests.support.daemon_process import DaemonProcess, toy_config, wait_for
 from gym_gui.tests.support.fault_tools import raw_stub, refusal
@@ -190,3 +192,56 @@ def test_moves_that_race_with_starts_and_each_other_are_each_answered_or_refused
     assert all("in the queue" in sentence or "itself" in sentence for sentence in refusals), set(refusals)
     assert [daemon.starts(run_id) for run_id in runs] == [1] * 10
     wait_for("an empty queue", lambda: not daemon.client.health().queued)
+
+
+# ---- from host to host ---------------------------------------------------------------------------------------------
+
+
+def for_host(daemon: DaemonProcess, **resources: object) -> str:
+    config = toy_config(total_timesteps=3)
+    config["resources"] |= resources
+    return daemon.client.submit(config).run.run_id
+
+
+def asked_of(daemon: DaemonProcess, run_id: str) -> tuple[str, list[str]]:
+    run = daemon.client.run(run_id)
+    return host_asked(run), labels_asked(run)
+
+
+def test_a_run_that_waits_for_a_host_is_moved_to_another_and_stays_there(
+    make_daemon: Callable[..., DaemonProcess],
+) -> None:
+    """Nobody answers at either host: what waits for one can be moved all the same."""
+    daemon = make_daemon(cpus=4)
+    book = HostBook(daemon.paths)
+    for name, labels in (("far", ()), ("lab", ("fast",))):
+        book.add(Host(name, "ssh://nobody@127.0.0.1:9", labels=labels))
+    daemon.start()
+    client = daemon.client
+    run_id, labelled, stuck = (
+        for_host(daemon, host="far"),
+        for_host(daemon, labels=["fast"]),
+        for_host(daemon, host="far"),
+    )
+    assert asked_of(daemon, labelled) == ("any", ["fast"])
+    with pytest.raises(RequestRefusedError, match="No host is labelled fats"):
+        for_host(daemon, labels=["fats"])
+    with pytest.raises(RequestRefusedError, match=r"no host 'fra'.*did you mean 'far'"):
+        client.move(run_id, host="fra")
+    places = [client.run(one).queue_position for one in (run_id, labelled, stuck)]
+    moved = client.move(run_id, host="lab", request_id="same")
+    assert host_asked(moved) == "lab" and moved.queue_position == places[0], "it keeps its place in the line"
+    client.move(run_id, host="lab", request_id="same")
+    book.remove("far")
+    daemon.kill()
+    daemon.start()
+    assert asked_of(daemon, run_id) == ("lab", [])
+    assert "There is no host 'far'" in daemon.client.run(stuck).reason
+    for one in (run_id, labelled, stuck):
+        daemon.client.move(one, host="here")
+        assert daemon.wait_over(one).outcome == "completed"
+        assert asked_of(daemon, one) == ("", []), "who names a place has chosen"
+    story = [move.detail for move in daemon.client.history(run_id)]
+    assert (story.count("to host lab"), story.count("to this machine")) == (1, 1)
+    with pytest.raises(ClientError, match="not in the queue"):
+        daemon.client.move(run_id, host="lab")

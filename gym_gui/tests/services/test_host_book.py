@@ -19,7 +19,7 @@ def book(tmp_path: Path) -> HostBook:
 
 def test_what_is_written_is_read_again_in_its_order(book: HostBook) -> None:
     assert book.hosts() == {}
-    odd = Host("b", "alice@b.example.org", "/srv/mosaic", '/opt/a "b"/python', 4, 8000, drained=True)
+    odd = Host("b", "alice@b.example.org", "/srv/mosaic", '/opt/a "b"/python', 4, 8000, drained=True, labels=("a", "b"))
     plain = Host("a-1", "ssh://alice@[::1]:2222")
     for host in (odd, plain):
         book.add(host)
@@ -47,6 +47,8 @@ def test_what_is_written_is_read_again_in_its_order(book: HostBook) -> None:
         (Host("n", "h", python="python3"), "absolute path"),
         (Host("n", "h", python="/a\nb"), "absolute path"),
         (Host("n", "h", cpus=-1), "cpus of n"),
+        (Host("n", "h", labels=("A B",)), "is no label"),
+        (Host("n", "h", labels=tuple(f"l{number}" for number in range(17))), "at most 16"),
     ],
 )
 def test_what_could_be_an_option_or_a_way_out_is_refused(book: HostBook, host: Host, told: str) -> None:

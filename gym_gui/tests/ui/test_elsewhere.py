@@ -115,7 +115,7 @@ def test_what_was_typed_and_listed_stays_while_the_server_is_away(
 
 def test_what_is_files_of_the_server_says_so_and_names_the_command(window: CockpitApp, qtbot: QtBot) -> None:
     told = {}
-    for name in ("doctor", "datasets", "arenas"):
+    for name in ("doctor", "datasets", "arenas", "hosts"):
         page = window.window.docks[name].widget()
         assert isinstance(page, ElsewherePage)
         told[name] = page.command
@@ -123,7 +123,8 @@ def test_what_is_files_of_the_server_says_so_and_names_the_command(window: Cockp
     assert isinstance(dock, TrainDock)
     assert isinstance(dock.trained, ElsewherePage)
     told["checkpoints"] = dock.trained.command
-    words = {"doctor": "doctor", "datasets": "datasets", "arenas": "arena list", "checkpoints": "checkpoints"}
+    words = {"doctor": "doctor", "datasets": "datasets", "arenas": "arena list", "hosts": "hosts"}
+    words["checkpoints"] = "checkpoints"
     assert told == {name: f"mosaic --on {NAME} {word}" for name, word in words.items()}
     dock.trained.button.click()
     clipboard = QApplication.clipboard()

@@ -307,7 +307,7 @@ def test_no_tab_bar_is_left_over_when_the_layout_is_reset(make_cockpit: MakeCock
         bars = window.findChildren(QTabBar, options=Qt.FindChildOption.FindDirectChildrenOnly)
         return sorted([bar.tabText(i) for i in range(bar.count())] for bar in bars if bar.isVisible())
 
-    below = ["Runs", "Log", "Episodes", "Sweeps", "Datasets", "Arena"]
+    below = ["Runs", "Log", "Episodes", "Sweeps", "Datasets", "Arena", "Hosts"]
     expected = [["Metrics", "Run", "Capacity", "Doctor"], below]
     qtbot.waitUntil(lambda: shown() == expected)
     window.reset_layout()  # which makes it as small as the screen of tests

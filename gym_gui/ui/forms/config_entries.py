@@ -30,6 +30,7 @@ def hardware_in(config: Mapping[str, Any]) -> dict[str, Entry]:
     limit = mapping(config.get("schedule")).get("max_wallclock_minutes")
     return {
         "cuda": bool(asked["gpus"]),
+        "host": str(resources.get("host") or ""),
         "cpus": typed(asked["cpus"] or 1),
         "memory_mb": typed(asked["memory_mb"] or None),
         "max_wallclock_minutes": typed(limit),

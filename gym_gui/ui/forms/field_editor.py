@@ -89,7 +89,10 @@ class FieldEditor(QWidget):
         if isinstance(self.editor, QCheckBox):
             self.editor.setChecked(entry is True or str(entry).lower() == "true")
         elif isinstance(self.editor, QComboBox):
-            self.editor.setCurrentText(str(entry))
+            shown = str(self.spec.shown(entry) if self.spec.is_open else entry)
+            if self.spec.is_open and self.editor.findText(shown) < 0:
+                self.editor.addItem(shown)
+            self.editor.setCurrentText(shown)
         else:
             self.editor.setText(str(entry))
 
@@ -231,6 +234,20 @@ class FieldEditor(QWidget):
             completer.setFilterMode(Qt.MatchFlag.MatchContains)
             self.editor.setCompleter(completer)
             close_when_complete(self.editor, completer)
+
+    def offer(self, words: Sequence[str]) -> None:
+        """Offer these beside the choices of an open field; what is chosen stays so, known or not."""
+        if not isinstance(self.editor, QComboBox):
+            return
+        chosen = self.editor.currentText()
+        wanted = list(dict.fromkeys([*self.spec.choices, *words, chosen]))
+        if wanted == [self.editor.itemText(number) for number in range(self.editor.count())]:
+            return
+        self.editor.blockSignals(True)  # nobody chose anything else
+        self.editor.clear()
+        self.editor.addItems(wanted)
+        self.editor.setCurrentText(chosen)
+        self.editor.blockSignals(False)
 
     def _make_editor(self) -> QLineEdit | QComboBox | QCheckBox:
         if self.spec.kind == "bool":

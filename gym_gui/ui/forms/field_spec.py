@@ -68,6 +68,8 @@ class FieldSpec:
     choices: tuple[str, ...] = ()
     meanings: tuple[Any, ...] = ()
     """What each of the choices stands for, in their order, where that is not its text."""
+    is_open: bool = False
+    """Whether something else than the choices may be chosen, because others come to be known later."""
     required: bool = False
     optional: bool = False
     unit: str = ""
@@ -125,6 +127,8 @@ class FieldSpec:
 
     def _chosen(self, text: str) -> Any:
         if text not in self.choices:
+            if self.is_open:
+                return text
             raise FieldError(f"must be one of {', '.join(self.choices)}")
         return self.meanings[self.choices.index(text)] if self.meanings else text
 

@@ -6,8 +6,13 @@ from typing import Any
 
 from PyQt6.QtCore import QCoreApplication
 
+from gym_gui.services.waiting_line import ANY_HOST
 from gym_gui.ui.forms.field_group import FieldGroup
 from gym_gui.ui.forms.field_spec import FieldSpec
+from mosaic_protocol.proto import trainer_pb2 as pb
+
+HERE = ""
+"""The machine of the daemon, as a run config names it."""
 
 
 def _tr(text: str) -> str:
@@ -32,6 +37,16 @@ def hardware_fields(*, gpu: bool) -> list[FieldSpec]:
             _tr("The run ends as timed out when it takes longer; empty: no limit"),
             unit="min",
         ),
+        FieldSpec(
+            "host",
+            _tr("Host"),
+            "choice",
+            HERE,
+            _tr("Where to run: this machine, one of the hosts below Hosts, or the first that has room"),
+            choices=(_tr("this machine"), _tr("any host")),
+            meanings=(HERE, ANY_HOST),
+            is_open=True,
+        ),
     ]
 
 
@@ -52,6 +67,7 @@ def request_options(hardware: FieldGroup, remarks: FieldGroup) -> dict[str, Any]
         "cpus": wanted["cpus"] or 1,
         "gpus": 1 if wanted.get("cuda") else 0,
         "memory_mb": wanted["memory_mb"] or 0,
+        "host": wanted["host"] or HERE,
         "max_wallclock_minutes": wanted["max_wallclock_minutes"],
         "notes": said["notes"] or "",
         "tags": split_tags(said["tags"] or ""),
@@ -59,6 +75,15 @@ def request_options(hardware: FieldGroup, remarks: FieldGroup) -> dict[str, Any]
         "agent_id": said["agent_id"] or "",
         "worker_id": said["worker_id"] or "",
     }
+
+
+def gpus_at(health: pb.Health, host: str) -> int:
+    """How many GPUs there are where a run would go. Of a host that was not reached yet nobody knows: one may be asked
+    for, and the daemon looks when it is there."""
+    hosts = [one for one in health.hosts if host in (one.name, ANY_HOST)]
+    there = [one.capacity.gpus if one.capacity.cpus else 1 for one in hosts]
+    here = [health.capacity.gpus] if host in (HERE, ANY_HOST) else []
+    return max([*here, *there], default=1)
 
 
 def checkpoint_artifacts(group: FieldGroup) -> dict[str, Any]:

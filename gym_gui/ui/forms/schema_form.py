@@ -191,10 +191,8 @@ class SchemaTrainForm(TrainForm):
         if self.entry.capabilities.gpu_required:
             self.hardware["cuda"].put(True)
             self.hardware["cuda"].forbid(self.tr("This worker cannot run without a GPU: one is reserved."))
-        elif self.gpus is None:
-            self.hardware["cuda"].forbid(self.tr("Not known yet: the daemon has not said whether there is a GPU."))
         else:
-            self.hardware["cuda"].forbid("" if self.gpus else self.tr("No GPU was found on this machine."))
+            self.hardware["cuda"].forbid(self.no_gpu)
 
     # ---- the schema ----------------------------------------------------------------------------------------------
 

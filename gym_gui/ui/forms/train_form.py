@@ -15,6 +15,7 @@ from gym_gui.services.session_controller import SessionController
 from gym_gui.services.start_point import placed
 from gym_gui.services.sweeps.model import SweepSpec
 from gym_gui.services.sweeps.wish import outermost
+from gym_gui.services.waiting_line import ANY_HOST
 from gym_gui.services.worker_queries import WorkerQueries
 from gym_gui.services.worker_tools import ToolError
 from gym_gui.ui.bridge import ConnectionState
@@ -26,6 +27,7 @@ from gym_gui.ui.forms.field_editor import FieldEditor
 from gym_gui.ui.forms.field_group import FieldGroup
 from gym_gui.ui.forms.launch_bar import LaunchBar
 from gym_gui.ui.forms.layouts import Section
+from gym_gui.ui.forms.run_fields import HERE, gpus_at
 from gym_gui.ui.forms.run_launch import RunLaunch
 from gym_gui.ui.forms.settings_of import mapping
 from gym_gui.ui.forms.sweep_panel import SweepPanel
@@ -63,7 +65,8 @@ class TrainForm(QWidget):
         self.consent = ConsentPanel()
         self.consent.asking.connect(self._show_consent)
         self.gpus: int | None = None
-        """How many the daemon has, None until it has said so."""
+        """How many there are where the run would go, None until the daemon has said so."""
+        self._health: pb.Health | None = None
         self.cpus = 0
         """How many its runs share, 0 until it has said so."""
         self.bar = LaunchBar(cockpit.themes)
@@ -249,6 +252,7 @@ class TrainForm(QWidget):
         """Remember, check and show what stands in the form."""
         if self._quiet:
             return
+        self._look_at_place()
         self.sweep.attend(self.searchable())
         self.cockpit.preferences.put(self.memory_key, {**self.state(), _SWEEP: self.sweep.state()})
         request = self.request()
@@ -319,18 +323,50 @@ class TrainForm(QWidget):
 
     def _without_gpu(self) -> str:
         """Why a worker that cannot do without a GPU cannot run here, "" when it can."""
-        if not self.entry.capabilities.gpu_required or self.gpus:
+        if not self.entry.capabilities.gpu_required or not self.no_gpu:
             return ""
-        if self.gpus is None:
-            return self.tr("Not known yet: the daemon has not said whether there is a GPU.")
-        return self.tr("{worker} needs a GPU, and the daemon has none.").format(worker=self.entry.name)
+        return self.no_gpu if self.gpus is None else self._no_gpu_for_worker()
+
+    def _no_gpu_for_worker(self) -> str:
+        if self._host == HERE:
+            return self.tr("{worker} needs a GPU, and the daemon has none.").format(worker=self.entry.name)
+        return self.tr("{worker} needs a GPU. {why}").format(worker=self.entry.name, why=self.no_gpu)
 
     def _health_changed(self, health: pb.Health) -> None:
-        self.cpus = health.capacity.cpus
-        if health.capacity.gpus != self.gpus:
-            self.gpus = health.capacity.gpus
-            self.gpus_changed()
+        self.cpus, self._health = health.capacity.cpus, health
+        if (editor := self.editor_of("host")) is not None:
+            editor.offer([host.name for host in health.hosts])
+        if self._look_at_place():
             self.refresh()
+
+    def _look_at_place(self) -> bool:
+        """Whether there are more or fewer GPUs where the run would go than there were."""
+        if self._health is None:
+            return False
+        gpus = gpus_at(self._health, self._host)
+        if gpus == self.gpus:
+            return False
+        self.gpus = gpus
+        self.gpus_changed()
+        return True
+
+    @property
+    def _host(self) -> str:
+        editor = self.editor_of("host")
+        return str(editor.value() or HERE) if editor is not None else HERE
+
+    @property
+    def no_gpu(self) -> str:
+        """Why no GPU can be asked for where the run would go, "" where one can."""
+        if self.gpus is None:
+            return self.tr("Not known yet: the daemon has not said whether there is a GPU.")
+        if self.gpus:
+            return ""
+        if self._host == HERE:
+            return self.tr("No GPU was found on this machine.")
+        if self._host == ANY_HOST:
+            return self.tr("No GPU was found on any host.")
+        return self.tr("No GPU was found on {host}.").format(host=self._host)
 
     def _connection_changed(self, state: ConnectionState) -> None:
         self.refresh()

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gym_gui.services.trainer.bundles.build import (
     MARKER_NAME,
@@ -41,7 +41,9 @@ from gym_gui.services.trainer.bundles.requirements import (
 )
 from mosaic_host.capacity import disk_free
 from mosaic_protocol.paths import MosaicPaths, checked_name
-from mosaic_protocol.worker_manifest import WorkerManifest
+
+if TYPE_CHECKING:  # a host builds its first environment with a Python that has nothing yet
+    from mosaic_protocol.worker_manifest import WorkerManifest
 
 PROJECT_REQUIREMENTS = Path(__file__).resolve().parents[4] / "requirements"
 """The bundles that come with MOSAIC; a worker may bring more in its own folder."""

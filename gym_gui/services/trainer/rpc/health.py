@@ -13,6 +13,7 @@ from gym_gui.services.trainer.rpc.front_door import FrontDoor
 from gym_gui.services.trainer.rpc.presentation import capacity_message, reservation_message
 from gym_gui.services.trainer.runs.orchestrator import TrainerOrchestrator
 from mosaic_host.capacity import disk_room
+from mosaic_protocol.host_labels import GPU
 from mosaic_protocol.proto import trainer_pb2 as pb
 
 _SHOWN_RUNS = 5
@@ -62,6 +63,7 @@ class HealthReporter:
             reserved=reservation_message(queue.reserved_on(host.name)),
             live=queue.live_on(host.name),
             drained=host.drained,
+            labels=sorted({*host.labels, *([GPU] if state.facts and state.facts.capacity.gpus else [])}),
         )
 
     def _unread_journals(self) -> Iterator[str]:

@@ -9,6 +9,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import TypeVar
 
+from gym_gui.services.hosts.book import HERE
 from gym_gui.services.sweeps.model import Sweep, encode_sweep
 from gym_gui.services.trainer.errors import AuthenticationError, RefusedError
 from gym_gui.services.trainer.execution.roster import WorkerRoster
@@ -181,6 +182,10 @@ class TrainerService(TrainerServiceServicer):
         run, where = self._find(request.run_id), request.WhichOneof("place")
         if where is None or getattr(request, where) is False:
             raise RefusedError(f"no place was named for run {run.short}: first, last, before a run or after one")
+        if where == "host":
+            host = "" if request.host == HERE else request.host
+            place = Place(Where.HOST, host=host)
+            return self._message(await self._orchestrator.move(run.run_id, place, request.client_request_id))
         anchor = self._find(getattr(request, where)) if where in (Where.BEFORE, Where.AFTER) else None
         moved = await self._orchestrator.move(run.run_id, Place(Where(where), anchor), request.client_request_id)
         return self._message(moved)

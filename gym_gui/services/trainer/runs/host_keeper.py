@@ -21,6 +21,7 @@ class HostKeeper:
     def __init__(self, orchestrator: TrainerOrchestrator, fleet: Fleet) -> None:
         self._orchestrator, self._fleet = orchestrator, fleet
         self._known: dict[str, tuple[HostCapacity | None, bool]] = {}
+        self._labels: dict[str, frozenset[str]] = {}
         fleet.where = orchestrator.host_of
         fleet.changed = self.refresh
         orchestrator.before_submit = self.look
@@ -48,12 +49,13 @@ class HostKeeper:
             capacity = allowed(state.host, state.facts.capacity) if state.facts else None
             is_open = not state.host.drained and state.is_wanted and not state.why_away
             known[state.host.name] = (capacity, is_open)
-        if known != self._known:
+        labels = {name: frozenset(host.labels) for name, host in self._fleet.hosts.items()}
+        if known != self._known or labels != self._labels:
             for name, (_, is_open) in known.items():
                 if is_open and not self._known.get(name, (None, False))[1]:
                     self._orchestrator.spawn(self._fleet.tidy(name, self._is_finished))
-            self._known = known
-            self._orchestrator.queue.set_hosts(known)
+            self._known, self._labels = known, labels
+            self._orchestrator.queue.set_hosts(known, labels)
             self._orchestrator.start_what_can()
             self._orchestrator.announce()
 

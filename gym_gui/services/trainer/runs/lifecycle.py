@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from gym_gui.services.trainer.errors import IllegalMoveError, WrongStateError
 from gym_gui.services.trainer.runs.relabelling import relabelled, story_of
-from gym_gui.services.trainer.runs.reordering import require_movable
+from gym_gui.services.trainer.runs.reordering import require_movable, require_queued
 from gym_gui.services.trainer.runs.run_queue import Reservation
 from gym_gui.services.trainer.runs.run_record import ActiveClock, LastWord, RunRecord, Verdict
 from mosaic_protocol import events as ev
@@ -140,6 +140,8 @@ class Moved:
     story: str
     request_id: str = ""
     digest: str = ""
+    config_json: str = ""
+    """What it asks for then, where that is something else: another host."""
 
 
 @dataclass(frozen=True)
@@ -599,7 +601,11 @@ def _relabelled(draft: _Draft, event: Relabelled) -> None:
 
 def _moved(draft: _Draft, event: Moved) -> None:
     """Noted also where it stands there already: the request has to be known when it comes again."""
-    require_movable(draft.run)
+    if event.config_json:  # one that stands beside the line may stand in it for another host
+        require_queued(draft.run)
+        draft.run = replace(draft.run, config_json=event.config_json, reason="")
+    else:
+        require_movable(draft.run)
     draft.run = replace(draft.run, queue_key=event.key)
     draft.note(event.story)
     draft.instructions.append(Reorder())

@@ -44,7 +44,15 @@ from gym_gui.services.trainer.runs.background import BackgroundWork
 from gym_gui.services.trainer.runs.clearing import RunClearing
 from gym_gui.services.trainer.runs.disk_watch import DiskWatch
 from gym_gui.services.trainer.runs.queue_keys import QueueKeys
-from gym_gui.services.trainer.runs.reordering import Place, new_key, require_movable, require_same_line
+from gym_gui.services.trainer.runs.reordering import (
+    Place,
+    Where,
+    new_key,
+    rehosted,
+    require_movable,
+    require_queued,
+    require_same_line,
+)
 from gym_gui.services.trainer.runs.run_queue import Demand, Reservation, RunQueue
 from gym_gui.services.trainer.runs.run_record import RunRecord
 from gym_gui.services.trainer.runs.tracked_run import TrackedRun
@@ -173,6 +181,9 @@ class TrainerOrchestrator:
             if self.registry.knows_request(request_id, run_id, place.digest):
                 return self.current(run_id)
             run = self.current(run_id)
+            if place.where is Where.HOST:
+                require_queued(run)
+                return await self._move_to_host(run, place, request_id)
             require_movable(run)
             if place.anchor is not None:
                 anchor = self.current(place.anchor.run_id)
@@ -181,6 +192,19 @@ class TrainerOrchestrator:
             waiting = (live.run for live in self.tracked.values() if live.run.is_queued and live.run.run_id != run_id)
             key = new_key(place, [one.queue_key for one in waiting], self.queue_keys.next)
             return await self._apply(run_id, lc.Moved(key, place.story, request_id, place.digest))
+
+    async def _move_to_host(self, run: RunRecord, place: Place, request_id: str) -> RunRecord:
+        """It is judged as if it were submitted for that host, and keeps its place in the line."""
+        changed = rehosted(run, place.host)
+        config = parse_run_config(changed.config_json)
+        self.before_submit()
+        if sentence := self.queue.refusal(demand_of(config, interactive=run.interactive)):
+            raise RefusedError(sentence)
+        manifest = self.dispatcher.manifest(run.worker_type)
+        script = await asyncio.to_thread(_script_in, config, manifest, self.paths)
+        _require_here_or_able(config, interactive=run.interactive, script=script)
+        event = lc.Moved(run.queue_key, place.story, request_id, place.digest, changed.config_json)
+        return await self._apply(run.run_id, event)
 
     def _write_config_again(self, run: RunRecord) -> None:
         """Those who look at checkpoints without a daemon find the name of a run in its file, as it was at the launch.
@@ -423,10 +447,18 @@ class TrainerOrchestrator:
             case lc.Withdraw():
                 self.queue.withdraw(live.run.run_id)
             case lc.Reorder():
-                self.queue.move(live.run.run_id, live.run.queue_key)
+                self._stand_again(live)
                 self.spawn(self._pump())  # the new head may fit where the old one did not
             case lc.Release():
                 self._release(live)
+
+    def _stand_again(self, live: TrackedRun) -> None:
+        """In the line, as its record says now: another key, another host."""
+        self._configs.pop(live.run.run_id, None)
+        config = self.config_of(live.run)
+        demand = demand_of(config, interactive=live.run.interactive)
+        if not self.queue.move(live.run.run_id, live.run.queue_key, demand):
+            self.enqueue(live, config)  # it stood beside the line
 
     def _release(self, live: TrackedRun) -> None:
         run_id = live.run.run_id
@@ -689,7 +721,7 @@ def _knows(run: RunRecord, token: str) -> bool:
 def demand_of(config: RunConfig, *, interactive: bool) -> Demand:
     asked = config.resources
     cpus, gpus, memory_mb = asked.cpus.requested, asked.gpus.requested, asked.memory_mb.requested
-    return Demand(cpus, gpus, memory_mb, asked.gpus.mandatory, interactive, asked.host)
+    return Demand(cpus, gpus, memory_mb, asked.gpus.mandatory, interactive, asked.host, frozenset(asked.labels))
 
 
 def _require_here_or_able(config: RunConfig, *, interactive: bool, script: ForeignScript | None) -> None:

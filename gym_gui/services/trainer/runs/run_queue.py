@@ -21,6 +21,7 @@ from types import MappingProxyType
 
 from gym_gui.services.trainer.execution.gpu import GPUAllocator
 from mosaic_host.capacity import HostCapacity
+from mosaic_protocol.host_labels import GPU
 from mosaic_protocol.suggest import did_you_mean
 
 HERE, ANY = "", "any"
@@ -38,6 +39,8 @@ class Demand:
     interactive: bool = False
     host: str = HERE
     """The host that it has to be on."""
+    labels: frozenset[str] = frozenset()
+    """What that host has to be labelled with."""
 
     def __post_init__(self) -> None:
         if min(self.cpus, self.gpus, self.memory_mb, self.mandatory_gpus) < 0:
@@ -60,8 +63,10 @@ class Reservation:
 class _Place:
     """A host with what it has to give. Without a capacity it was not reached yet: nobody knows, and nothing starts."""
 
-    def __init__(self, capacity: HostCapacity | None, *, is_open: bool) -> None:
+    def __init__(self, capacity: HostCapacity | None, *, is_open: bool, labels: frozenset[str] = frozenset()) -> None:
         self.capacity, self.is_open = capacity, is_open
+        self.labels = labels | (frozenset({GPU}) if capacity is None or capacity.gpus else frozenset())
+        """Before it was reached it may have a GPU."""
         self.gpus = GPUAllocator(capacity.gpus if capacity else ())
 
 
@@ -82,10 +87,11 @@ class _Line:
         if last is not None and key < self._keys[last]:
             self._arrange()
 
-    def move(self, run_id: str, key: str) -> bool:
+    def move(self, run_id: str, key: str, demand: Demand | None) -> bool:
         if run_id not in self.waiting:
             return False
         self._keys[run_id] = key
+        self.waiting[run_id] = demand or self.waiting[run_id]
         self._arrange()
         return True
 
@@ -138,13 +144,16 @@ class RunQueue:
         self._memory_held: Counter[str] = Counter()
         self._places = {HERE: _Place(capacity, is_open=True)}
 
-    def set_hosts(self, hosts: Mapping[str, tuple[HostCapacity | None, bool]]) -> None:
+    def set_hosts(
+        self, hosts: Mapping[str, tuple[HostCapacity | None, bool]], labels: Mapping[str, frozenset[str]] | None = None
+    ) -> None:
         """What the other hosts have, in their order, and whether runs may start there now. Runs that are live keep what
-        they hold, also on a host that is not named any more."""
+        they hold, also on a host that is not named any more. ``labels`` are those that a person gave."""
         places = {HERE: self._places[HERE]}
         for name, (capacity, is_open) in hosts.items():
             before = self._places.get(name)
-            place = places[name] = _Place(capacity or (before.capacity if before else None), is_open=is_open)
+            known = capacity or (before.capacity if before else None)
+            place = places[name] = _Place(known, is_open=is_open, labels=(labels or {}).get(name, frozenset()))
             for run_id, held in self._live.items():
                 if held.host == name:
                     place.gpus.hold(run_id, held.gpu_indices)
@@ -152,9 +161,18 @@ class RunQueue:
 
     @property
     def wanted_hosts(self) -> frozenset[str]:
-        """The hosts that waiting and live runs name; :data:`ANY` among them."""
-        waiting = (demand.host for line in (self._sessions, self._training) for demand in line.waiting.values())
-        return frozenset({*waiting, *(held.host for held in self._live.values())} - {HERE})
+        """The hosts that waiting and live runs name, :data:`ANY` among them; for a run that asks for labels, those that
+        have them."""
+        waiting = {demand for line in (self._sessions, self._training) for demand in line.waiting.values()}
+        named = {demand.host for demand in waiting if not demand.labels}
+        for demand in waiting:
+            named |= self._labelled(demand) if demand.labels else set()
+        return frozenset({*named, *(held.host for held in self._live.values())} - {HERE})
+
+    def _labelled(self, demand: Demand) -> set[str]:
+        """The places that have what it asks for, as far as is known."""
+        names = self._places if demand.host == ANY else [demand.host]
+        return {name for name in names if name in self._places and demand.labels <= self._places[name].labels}
 
     def reserved_on(self, host: str) -> Reservation:
         """What the live runs of one host hold together, interactive ones left out."""
@@ -214,6 +232,11 @@ class RunQueue:
         told = [" and ".join(self._shortages(demand, host)) for host in self._places]
         if not all(told):
             return None
+        if demand.labels and not self._labelled(demand):
+            asked = ", ".join(sorted(demand.labels))
+            known = sorted({label for place in self._places.values() for label in place.labels})
+            there = f"There are {', '.join(known)}." if known else "No host has a label."
+            return f"No host is labelled {asked}. {there} `mosaic hosts label NAME LABEL…` labels one."
         return f"This run can never start on any host: here it asks for {told[0]}. Ask for less, or add a larger host."
 
     def enqueue(self, run_id: str, demand: Demand, key: str) -> None:
@@ -270,7 +293,9 @@ class RunQueue:
     def _started(self, run_id: str, demand: Demand, waited_for: set[str]) -> Reservation | None:
         for host in list(self._places) if demand.host == ANY else [demand.host]:
             place = self._places.get(host)
-            if place is None or not place.is_open or host in waited_for or not self._fits(demand, host):
+            if place is None or not demand.labels <= place.labels:
+                continue
+            if not place.is_open or host in waited_for or not self._fits(demand, host):
                 continue
             indices = place.gpus.reserve(run_id, self._gpus_to_give(demand, place))
             if indices is not None:
@@ -281,9 +306,9 @@ class RunQueue:
         """Take a waiting run out of its line. False if it was not waiting, for example because it is live."""
         return self._sessions.withdraw(run_id) or self._training.withdraw(run_id)
 
-    def move(self, run_id: str, key: str) -> bool:
-        """Let a waiting run stand elsewhere in its line. False if it was not waiting."""
-        return self._sessions.move(run_id, key) or self._training.move(run_id, key)
+    def move(self, run_id: str, key: str, demand: Demand | None = None) -> bool:
+        """Let a waiting run stand elsewhere in its line, or wait for another host. False if it was not waiting."""
+        return self._sessions.move(run_id, key, demand) or self._training.move(run_id, key, demand)
 
     def release(self, run_id: str) -> None:
         """Give back what a live run holds; nothing happens if it is not live."""
@@ -315,6 +340,8 @@ class RunQueue:
             raise ValueError(f"run {run_id} is already live and holds {self._live[run_id]}")
 
     def _shortages(self, demand: Demand, host: str) -> Iterator[str]:
+        if lacking := sorted(demand.labels - self._places[host].labels):
+            yield f"a host that is labelled {', '.join(lacking)}"
         there = self._places[host].capacity
         if there is None:
             return

@@ -101,7 +101,7 @@ def test_any_sequence_of_moves_gives_the_order_that_a_person_expects(data: st.Da
     expected = [run.run_id for run in line]
     for _ in range(data.draw(st.integers(0, 12))):
         run = data.draw(st.sampled_from(line))
-        where = data.draw(st.sampled_from(list(Where)))
+        where = data.draw(st.sampled_from([one for one in Where if one is not Where.HOST]))
         anchor = data.draw(st.sampled_from([one for one in line if one.run_id != run.run_id]))
         beside = where in (Where.BEFORE, Where.AFTER)
         line = moved(line, run, Place(where, anchor if beside else None), keys)

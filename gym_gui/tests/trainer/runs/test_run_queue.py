@@ -523,6 +523,65 @@ def test_each_host_has_gpus_of_its_own() -> None:
     assert [(one[1].host, one[1].gpu_indices) if one else None for one in taken] == [("a", (0,)), ("b", (0,)), None]
 
 
+def labelled(*labels: str, host: str = "any", cpus: int = 1) -> Demand:
+    return Demand(cpus, 0, 0, host=host, labels=frozenset(labels))
+
+
+def with_labels(*, b_is_open: bool = True) -> Queue:
+    """Host a has a GPU and nothing else, b is labelled fast and lab, and c was not reached yet."""
+    queue = Queue(capacity(cpus=4))
+    queue.set_hosts(
+        {"a": (capacity(cpus=1, gpus=1), True), "b": (capacity(cpus=1), b_is_open), "c": (None, False)},
+        {"b": frozenset({"fast", "lab"})},
+    )
+    return queue
+
+
+def test_a_run_goes_to_a_host_that_has_all_its_labels_and_waits_for_no_other() -> None:
+    queue = with_labels()
+    queue.enqueue("1", labelled("fast", "lab"))
+    queue.enqueue("2", labelled("fast"))
+    queue.enqueue("3", labelled("gpu"))
+    queue.enqueue("4", on("any"))
+    assert started(queue) == {"1": "b", "3": "a", "4": ""}, "2 waits for b and keeps nobody from the rest"
+    assert queue.wanted_hosts == {"a", "b"}, "only those are reached that a label names"
+    queue.release("1")
+    assert started(queue) == {"2": "b"}
+
+
+def test_a_host_that_was_not_reached_yet_may_have_a_gpu() -> None:
+    queue = with_labels()
+    assert queue.refusal(labelled("gpu", host="c")) is None
+    queue.enqueue("1", labelled("gpu", cpus=1))
+    queue.enqueue("2", labelled("gpu", cpus=1))
+    assert started(queue) == {"1": "a"}
+    assert queue.wanted_hosts == {"a", "c"}
+    queue.set_hosts({"c": (capacity(cpus=1), True)})
+    assert started(queue) == {}, "it has none"
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (labelled("fats"), "No host is labelled fats. There are fast, gpu, lab. `mosaic hosts label NAME LABEL…`"),
+        (labelled("fast", host="a"), "This run can never start on a: it asks for a host that is labelled fast."),
+        (labelled("fast", cpus=2), "This run can never start on any host: here it asks for a host that is labelled"),
+    ],
+)
+def test_a_label_that_no_fitting_host_has_is_refused(asked: Demand, told: str) -> None:
+    assert (with_labels().refusal(asked) or "").startswith(told)
+
+
+def test_a_waiting_run_is_moved_to_another_host_and_keeps_its_place() -> None:
+    queue = with_hosts(a=1, b=2)
+    for run_id in "123":
+        queue.enqueue(run_id, on("a"))
+    assert started(queue) == {"1": "a"}
+    assert queue.move("3", "3", on("b")) and not queue.move("1", "1", on("b"))
+    assert started(queue) == {"3": "b"}
+    assert queue.position("2") == 1
+
+
 @pytest.mark.parametrize(
     ("asked", "told"),
     [

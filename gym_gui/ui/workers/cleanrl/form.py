@@ -195,7 +195,7 @@ class CleanRlTrainForm(TrainForm):
     def _use_gpus(self) -> None:
         if self.gpus is None:
             return
-        reason = "" if self.gpus else self.tr("No GPU was found on this machine.")
+        reason = self.no_gpu
         if not reason and self.parameters.is_known and self.parameters.spec_of("cuda") is None:
             reason = missing_reason("cuda", self._script.name)
         self.content.hardware["cuda"].forbid(reason)

@@ -36,6 +36,8 @@ from mosaic_protocol.ssh_command import SshCommand, SshError, posix_script, remo
 logger = logging.getLogger(__name__)
 
 _PING_EVERY, _PING_PATIENCE = 2.0, 6.0
+_LOOK_EVERY, _LOOK_PATIENCE = 15.0, 60.0
+"""Between two looks at what the host has: environments are built there meanwhile. Asking for its GPUs may take long."""
 _ATTACH_SECONDS = 60.0
 _SOONEST, _LATEST = 0.5, 15.0
 """Between two tries to reach a host."""
@@ -209,17 +211,26 @@ class HostLink:
         return False
 
     async def _until_silent(self, client: AgentClient) -> None:
-        gone = asyncio.ensure_future(client.hung_up())
+        gone, looked = asyncio.ensure_future(client.hung_up()), time.monotonic()
         try:
             while not gone.done():
                 await asyncio.wait([gone], timeout=_PING_EVERY)
                 with suppress(ConnectionError):
                     async with asyncio.timeout(_PING_PATIENCE):
                         await client.warm_servers()
+                    if time.monotonic() - looked > _LOOK_EVERY:
+                        async with asyncio.timeout(_LOOK_PATIENCE):
+                            await self._look_again(client)
+                        looked = time.monotonic()
         except TimeoutError:
             pass
         finally:
             gone.cancel()
+
+    async def _look_again(self, client: AgentClient) -> None:
+        before, self.facts = self.facts, await client.describe()
+        if before is None or (before.pythons, before.capacity) != (self.facts.pythons, self.facts.capacity):
+            self._tell()
 
     def _reached(self, client: AgentClient, code_folder: str) -> None:
         self._client, self.code_folder = client, code_folder

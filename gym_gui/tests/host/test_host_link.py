@@ -1,0 +1,54 @@
+"""What a daemon knows of a host that it is linked to."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from gym_gui.services.hosts.book import Host
+from gym_gui.services.hosts.code import Code
+from gym_gui.services.trainer.execution.hosts import link as link_module
+from gym_gui.services.trainer.execution.hosts.link import HostLink
+from mosaic_host.capacity import HostCapacity
+from mosaic_host.client import AgentClient
+from mosaic_host.hosting import PROTOCOL, HostFacts
+
+FACTS = HostFacts(PROTOCOL, "", "/home", "/python", {}, {}, 0.0, 0, HostCapacity(1, 1, ()))
+
+
+class Answering:
+    """An agent's client, on a host where an environment is built while it is linked."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.gone = asyncio.Event()
+
+    async def hung_up(self) -> None:
+        await self.gone.wait()
+
+    async def warm_servers(self) -> dict[str, str]:
+        return {}
+
+    async def describe(self) -> HostFacts:
+        self.looks += 1
+        if self.looks == 5:
+            self.gone.set()
+        return FACTS if self.looks < 3 else replace(FACTS, pythons={"tiny": "/tiny/python"}, wall_time=1.0)
+
+
+async def test_an_environment_that_was_built_meanwhile_is_seen_without_a_new_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_module, "_PING_EVERY", 0.01)
+    monkeypatch.setattr(link_module, "_LOOK_EVERY", 0.0)
+    told: list[HostFacts | None] = []
+    link = HostLink(Host("n", "n"), tmp_path / "s", lambda: Code("", b""), lambda: told.append(link.facts))
+    link.facts = FACTS
+    client = Answering()
+    keeping = asyncio.create_task(link._until_silent(cast(AgentClient, client)))
+    await asyncio.wait_for(keeping, 60)
+    assert [facts.pythons for facts in told if facts] == [{"tiny": "/tiny/python"}], "once, when it changed"
