@@ -14,7 +14,7 @@ from gym_gui.cli import format as fmt
 from gym_gui.cli.errors import CliError, ExitCode
 from gym_gui.cli.options import Count, PlainGroup, json_option
 from gym_gui.cli.session import CliSession, program
-from gym_gui.services.hosts.book import DEFAULT_FOLDER, Host, HostBook
+from gym_gui.services.hosts.book import DEFAULT_FOLDER, SLURM, SSH, Host, HostBook
 
 if TYPE_CHECKING:
     from gym_gui.services.hosts.reach import HostReport
@@ -53,7 +53,12 @@ def list_hosts(session: CliSession, as_json: bool) -> None:
 
 @hosts.command()
 @click.argument("name", metavar="NAME")
-@click.argument("destination", metavar="USER@HOST")
+@click.argument("destination", metavar="[USER@HOST]", default="")
+@click.option("--slurm", is_flag=True, help="A cluster under Slurm, by its login node; without USER@HOST this one.")
+@click.option("--partition", default="", metavar="NAME", help="Slurm's partition for the jobs of runs.")
+@click.option("--account", default="", metavar="NAME", help="Slurm's account that they are counted on.")
+@click.option("--time", "time", default="", metavar="TIME", help="Their time limit, such as 12:00:00 or 2-00.")
+@click.option("--gpus", type=Count(0), default=0, help="GPUs that runs may have under Slurm together.  [default: none]")
 @click.option("--python", default="", metavar="PATH", help="An interpreter there that has all that workers need.")
 @click.option(
     "--folder", default=DEFAULT_FOLDER, metavar="DIR", show_default=True, help="Where MOSAIC's files go there."
@@ -62,12 +67,14 @@ def list_hosts(session: CliSession, as_json: bool) -> None:
 @click.option("--memory-mb", type=Count(0), default=0, help="Memory that runs may have there.  [default: all]")
 @json_option
 @click.pass_obj
-def add(session: CliSession, /, name: str, destination: str, as_json: bool, **fields: Any) -> None:
-    """Add a host by what `ssh` calls it.
+def add(session: CliSession, /, name: str, destination: str, slurm: bool, as_json: bool, **fields: Any) -> None:
+    """Add a host by what `ssh` calls it, or a cluster under Slurm by its login node.
 
     Nothing is sent there yet: `mosaic hosts check NAME` does that, and says what is missing.
     """
-    host = Host(name, destination, **fields)
+    if not destination and not slurm:
+        raise click.UsageError("say how the host is reached, USER@HOST, or that it is a cluster, --slurm")
+    host = Host(name, destination, kind=SLURM if slurm else SSH, **fields)
     HostBook(session.paths).add(host)
     if as_json:
         fmt.echo_json(_object(host, None))
@@ -80,7 +87,7 @@ def add(session: CliSession, /, name: str, destination: str, as_json: bool, **fi
 @json_option
 @click.pass_obj
 def check(session: CliSession, name: str, as_json: bool) -> int:
-    """Look whether runs can go to a host: SSH, Python, disk, clock, GPUs, code."""
+    """Look whether runs can go to a host: SSH, Python, disk, clock, GPUs, code, Slurm."""
     from gym_gui.services.hosts.code import pack
     from gym_gui.services.hosts.reach import AwayError, ask
 
@@ -90,7 +97,7 @@ def check(session: CliSession, name: str, as_json: bool) -> int:
     except AwayError as error:
         checks = [("ssh", "fail", str(error))]
     else:
-        checks = list(_checks(host, report))
+        checks = [*_checks(host, report), *(_slurm_checks(host) if host.is_batch_system else ())]
     is_fine = all(status != "fail" for _, status, _ in checks)
     if as_json:
         told = [{"check": what, "status": status, "finding": finding} for what, status, finding in checks]
@@ -171,7 +178,7 @@ def _row(host: Host, told: pb.Host | None) -> list[str]:
     is_known = there is not None and there.cpus > 0
     return [
         host.name,
-        fmt.one_line(host.ssh),
+        fmt.one_line(f"{host.ssh or 'here'} (Slurm)" if host.is_batch_system else host.ssh),
         fmt.one_line(_status(host, told)),
         str(told.live) if told is not None else fmt.MISSING,
         f"{held.cpus}/{there.cpus}" if held is not None and there is not None and is_known else fmt.MISSING,
@@ -204,7 +211,7 @@ def _object(host: Host, told: pb.Host | None) -> dict[str, Any]:
 
 
 def _checks(host: Host, found: HostReport) -> Iterator[tuple[str, str, str]]:
-    yield "ssh", "ok", f"{host.ssh} answered in {fmt.duration(found.seconds)}"
+    yield "ssh", "ok", f"{host.ssh or 'this machine'} answered in {fmt.duration(found.seconds)}"
     yield _python_check(host, found)
     free = f"{fmt.size(found.free_bytes)} free in {found.home}"
     yield "disk", *(("ok", free) if found.free_bytes > _LEAST_BYTES else ("warn", f"only {free}"))
@@ -221,6 +228,22 @@ def _python_check(host: Host, found: HostReport) -> tuple[str, str, str]:
         hint = f"name one that has what workers need: `{program()} hosts add … --python PATH`"
         return "python", "fail", f"{found.python} cannot be used: {found.problem}; {hint}"
     return "python", "ok", f"{_dotted(found.version)} at {found.python}"
+
+
+def _slurm_checks(host: Host) -> Iterator[tuple[str, str, str]]:
+    """Whether Slurm answers, and would take a job of a run."""
+    from gym_gui.services.hosts.way import way_to
+    from gym_gui.services.trainer.execution.hosts.slurm_jobs import Needs, submission
+    from mosaic_protocol.ssh_command import SshError, posix_command, said
+
+    words = submission(host, "test", "/tmp", "/dev/null", Needs(1, 0, 0))
+    try:
+        done = way_to(host).run(posix_command(*words, "--test-only"), given=b"#!/bin/sh\n")
+    except (SshError, OSError) as error:
+        yield "slurm", "fail", str(error)
+        return
+    told = said(done.stderr) or f"sbatch ended with status {done.returncode}"
+    yield "slurm", "ok" if done.returncode == 0 else "fail", told.removeprefix("sbatch: ")
 
 
 def _clock_check(found: HostReport) -> tuple[str, str, str]:
