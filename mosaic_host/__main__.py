@@ -26,15 +26,15 @@ def main() -> None:
     os.umask(0o077)
     paths = MosaicPaths(options.home.absolute())
     paths.logs.mkdir(parents=True, exist_ok=True)
-    listening = _bound(options.socket.absolute())
+    listening = bound(options.socket.absolute())
     if not options.foreground:
         _leave_the_session(paths.logs / "host_agent.log")
-    _reset_signals()
+    reset_signals()
     asyncio.run(_serve(paths, listening, options))
     options.socket.unlink(missing_ok=True)
 
 
-def _bound(path: Path) -> socket.socket:
+def bound(path: Path) -> socket.socket:
     """A socket that listens at a path where nobody else does. An agent that was killed leaves its file behind; a lock,
     which its process cannot leave behind, keeps two that start at once from taking each other's away."""
     lock = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
@@ -74,7 +74,7 @@ async def _serve(paths: MosaicPaths, listening: socket.socket, options: argparse
     await server.serve(agent, listening)
 
 
-def _reset_signals() -> None:
+def reset_signals() -> None:
     """Whoever started it may ignore some, and workers would inherit that."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_DFL)

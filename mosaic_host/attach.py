@@ -34,7 +34,7 @@ def main() -> None:
     os.umask(0o077)
     home: Path = options.home
     agent = _agent(home, options.linger)
-    _take_over(home / "link", options.daemon, options.socket)
+    take_over(home / "link", options.daemon, options.socket)
     os.write(1, READY)
     _pass_on(agent)
 
@@ -88,9 +88,9 @@ def _start(home: Path, path: Path, linger: float) -> None:
 # ---- the way to the daemon ---------------------------------------------------------------------------------------
 
 
-def _take_over(link: Path, daemon: str, name: str) -> None:
-    """From here on workers that dial the daemon come through this tunnel."""
-    _end_the_one_before(link / f"{daemon}.attached")
+def take_over(link: Path, daemon: str, name: str, ending: signal.Signals = signal.SIGTERM) -> None:
+    """From here on workers that dial the daemon come through this tunnel; ``ending`` ends the one before."""
+    _end_the_one_before(link / f"{daemon}.attached", ending)
     draft = link / f".{daemon}.{os.getpid()}"
     draft.unlink(missing_ok=True)
     draft.symlink_to(name)
@@ -101,11 +101,11 @@ def _take_over(link: Path, daemon: str, name: str) -> None:
                 entry.unlink()
 
 
-def _end_the_one_before(note: Path) -> None:
+def _end_the_one_before(note: Path, ending: signal.Signals) -> None:
     with suppress(OSError):
         before = ProcessIdentity.parsed(note.read_text())
         if before is not None and before.is_alive() and before.pid != os.getpid():
-            os.kill(before.pid, signal.SIGTERM)
+            os.kill(before.pid, ending)
     draft = note.with_name(f"{note.name}.{os.getpid()}")
     me = ProcessIdentity.current()
     draft.write_text(f'{{"pid": {me.pid}, "start_ticks": {me.start_ticks}, "boot": "{me.boot}"}}')

@@ -10,7 +10,7 @@ from typing import Any
 from mosaic_host import wire
 from mosaic_host.capacity import HostCapacity
 from mosaic_host.executor import Claimant, Executor, LaunchSpec, LogPart, OutboxPart, StartedWorker, WorkerHandle
-from mosaic_host.hosting import FileState, HostFacts, Hosting
+from mosaic_host.hosting import CommandAnswer, FileState, HostFacts, Hosting
 from mosaic_host.log_files import LogPlace
 from mosaic_host.telling import HostEvent, Tell, to_plain_log
 from mosaic_protocol.outbox import OutboxPlace
@@ -194,3 +194,7 @@ class AgentClient(Executor, Hosting):
 
     async def forget_run(self, run_id: str) -> None:
         await self._call("forget_run", run_id)
+
+    async def batch_command(self, words: list[str], given: str) -> CommandAnswer:
+        answer: CommandAnswer = await self._call("batch_command", words, given)
+        return answer

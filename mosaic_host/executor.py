@@ -33,6 +33,10 @@ class LaunchSpec:
     warm_module: str = ""
     inputs: tuple[tuple[Path, Path], ...] = ()
     """Files and folders that have to be where the worker runs, and where there."""
+    cpus: int = 1
+    """What it may use, for a place that has to be asked for that much."""
+    memory_mb: int = 0
+    gpus: int = 0
 
     @property
     def command(self) -> list[str]:
@@ -88,6 +92,15 @@ class LogPart:
 
     chunks: list[bytes]
     place: LogPlace
+
+
+@dataclass(frozen=True)
+class PlaceEnd:
+    """The place of a run ended before the run did."""
+
+    sentence: str
+    was_time: bool = False
+    """Whether it was granted for a time that is over."""
 
 
 class Executor(ABC):
@@ -215,6 +228,11 @@ class Executor(ABC):
         """Why the place where a run goes on cannot be reached in this moment, "" when it can. A run whose place is away
         says nothing, and is not late because of that."""
         return ""
+
+    async def why_ended(self, run_id: str) -> PlaceEnd | None:
+        """How the place of a run that has no process any more ended, None when it did not. Asked once its files are
+        read."""
+        return None
 
     def give_up(self, run_id: str) -> None:
         """Wait no more for a place that cannot be reached, where this run is concerned. What is not known of it stays

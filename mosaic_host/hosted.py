@@ -8,6 +8,7 @@ import hashlib
 import os
 import shutil
 import stat
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +18,19 @@ from pathlib import Path, PurePosixPath
 from mosaic_host.agent import HostAgent
 from mosaic_host.capacity import HostCapacity, disk_free
 from mosaic_host.executor import LaunchSpec, StartedWorker, WorkerHandle, locator_of
-from mosaic_host.hosting import CONFIGS, INPUTS, LOGS, PIECE_BYTES, PROTOCOL, RUN, FileState, HostFacts, Hosting
+from mosaic_host.hosting import (
+    BATCH_COMMANDS,
+    CONFIGS,
+    INPUTS,
+    LOGS,
+    PIECE_BYTES,
+    PROTOCOL,
+    RUN,
+    CommandAnswer,
+    FileState,
+    HostFacts,
+    Hosting,
+)
 from mosaic_host.telling import Tell, to_plain_log
 from mosaic_host.warm_pool import WarmPool
 from mosaic_protocol import claims
@@ -29,6 +42,9 @@ CODE_VARIABLE = "MOSAIC_HOST_CODE"
 """Which code an agent was started from."""
 _INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
 _INHERITED_BEGINNINGS = ("LC_", "CUDA", "NVIDIA_", "OMP_", "MKL_", "OPENBLAS_", "XDG_")
+_OF_SLURM = ("SLURM_CONF",)
+"""What Slurm's commands need of the environment beside what workers inherit."""
+_COMMAND_SECONDS = 30.0
 _BUILT = ".mosaic-bundle.json"
 _MOST_FILES = 100_000
 _ANSWER_SECONDS = 0.1
@@ -71,7 +87,13 @@ class HostedAgent(HostAgent, Hosting):
 
     def has_workers(self) -> bool:
         """Whether a worker of any run lives here. Blocks."""
-        return any(_claimants(folder / "claims") for folder in _folders(self._paths.runs))
+        return any(self.is_alive_here(folder.name) for folder in _folders(self._paths.runs))
+
+    def is_alive_here(self, run_id: str) -> bool:
+        """Whether a worker of this run lives here. Blocks."""
+        folder = self._paths.runs / run_id / "claims"
+        found = [claims.claimant(folder, attempt) for attempt in _attempts(folder)]
+        return any(process is not None and process.is_alive() for process in found)
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
@@ -157,13 +179,20 @@ class HostedAgent(HostAgent, Hosting):
         return await self.start(spec)
 
     async def end_run(self, run_id: str) -> None:
-        folder = self._paths.run(run_id).claims
-        for file in await asyncio.to_thread(lambda: sorted(folder.glob("attempt-*"))):
-            attempt = file.name.removeprefix("attempt-")
-            if attempt.isdecimal():
-                handle = WorkerHandle(run_id, int(attempt))
-                if (claimant := await self.claimant(handle)) is not None:
-                    await self.kill_all(WorkerHandle(run_id, int(attempt), claimant.locator))
+        for attempt in await asyncio.to_thread(self.attempts, run_id):
+            if (claimant := await self.claimant(WorkerHandle(run_id, attempt))) is not None:
+                await self.kill_all(WorkerHandle(run_id, attempt, claimant.locator))
+
+    def attempts(self, run_id: str) -> list[int]:
+        """The launches of a run that were claimed, or revoked. Blocks."""
+        return _attempts(self._paths.run(run_id).claims)
+
+    # ---- a batch system ------------------------------------------------------------------------------------------
+
+    async def batch_command(self, words: list[str], given: str) -> CommandAnswer:
+        if not words or words[0] not in BATCH_COMMANDS:
+            raise OSError(errno.EINVAL, f"there are {', '.join(BATCH_COMMANDS)}, not", *words[:1])
+        return await asyncio.to_thread(_answered, words, given)
 
 
 def inputs_of(paths: MosaicPaths, run_id: str) -> Path:
@@ -201,12 +230,21 @@ def _folders(runs: Path) -> Iterator[Path]:
         yield from runs.iterdir()
 
 
-def _claimants(folder: Path) -> list[ProcessIdentity]:
-    if not folder.is_dir():
-        return []
-    attempts = [name.removeprefix("attempt-") for name in os.listdir(folder)]
-    found = [claims.claimant(folder, int(attempt)) for attempt in attempts if attempt.isdecimal()]
-    return [process for process in found if process is not None and process.is_alive()]
+def _attempts(folder: Path) -> list[int]:
+    names = os.listdir(folder) if folder.is_dir() else []
+    attempts = [name.removeprefix("attempt-") for name in names]
+    return sorted(int(attempt) for attempt in attempts if attempt.isdecimal())
+
+
+def _answered(words: list[str], given: str) -> CommandAnswer:
+    environ = {**inherited(os.environ), **{name: os.environ[name] for name in _OF_SLURM if name in os.environ}}
+    try:
+        done = subprocess.run(
+            words, input=given, env=environ, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise OSError(errno.ETIMEDOUT, f"did not answer within {_COMMAND_SECONDS:.0f} s", words[0]) from None
+    return CommandAnswer(done.returncode, done.stdout, done.stderr)
 
 
 def _launched(run_id: str, attempt: int) -> ProcessIdentity | None:

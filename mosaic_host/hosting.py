@@ -13,11 +13,15 @@ from dataclasses import dataclass
 from mosaic_host.capacity import HostCapacity
 from mosaic_host.executor import LaunchSpec, StartedWorker
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Of the calls. An agent of another number is let go and another one started."""
 RUN, LOGS, CONFIGS, INPUTS = "run", "logs", "configs", "inputs"
 AREAS = (RUN, LOGS, CONFIGS, INPUTS)
 """Where the files of a run are: its folder, its logs, its config files, and what it begins from."""
+LEFT_NOTE = "place.json"
+"""In the folder of a run whose place was about to end, such as the job of a batch system: how that was known."""
+BATCH_COMMANDS = ("sbatch", "squeue", "scancel", "sacct", "sinfo")
+"""Slurm's commands that a daemon may have run where it has an account."""
 PIECE_BYTES = 1024 * 1024
 """How much of a file travels in one message."""
 
@@ -39,6 +43,15 @@ class HostFacts:
     wall_time: float
     free_bytes: int
     capacity: HostCapacity
+
+
+@dataclass(frozen=True)
+class CommandAnswer:
+    """What a command of a batch system said."""
+
+    status: int
+    out: str
+    err: str
 
 
 @dataclass(frozen=True)
@@ -101,3 +114,7 @@ class Hosting(ABC):
     @abstractmethod
     async def forget_run(self, run_id: str) -> None:
         """Remove the files of a run that has come home."""
+
+    @abstractmethod
+    async def batch_command(self, words: list[str], given: str) -> CommandAnswer:
+        """Run one of :data:`BATCH_COMMANDS` to its end. Raises OSError when it cannot be run or does not answer."""

@@ -22,7 +22,7 @@ from mosaic_protocol.outbox import MOST_MESSAGE_BYTES
 
 LINE_BYTES = 2 * MOST_MESSAGE_BYTES
 """The longest line that is read: a part of a journal, in base64."""
-_OF_THE_CALLER = frozenset({"close", "why_away", "give_up"})
+_OF_THE_CALLER = frozenset({"close", "why_away", "why_ended", "give_up"})
 _INTERFACES = (Executor, Hosting)
 CALLS = (
     frozenset(name for interface in _INTERFACES for name in vars(interface) if not name.startswith("_"))

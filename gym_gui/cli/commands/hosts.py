@@ -14,8 +14,8 @@ from gym_gui.cli import format as fmt
 from gym_gui.cli.errors import CliError, ExitCode
 from gym_gui.cli.options import Count, PlainGroup, json_option
 from gym_gui.cli.session import CliSession, program
-from gym_gui.services.hosts.book import DEFAULT_FOLDER, Host, HostBook
-from gym_gui.services.hosts.standing import is_known, labels_of, standing, why_needed
+from gym_gui.services.hosts.book import DEFAULT_FOLDER, SLURM, SSH, Host, HostBook
+from gym_gui.services.hosts.standing import is_known, labels_of, reached_by, standing, why_needed
 
 if TYPE_CHECKING:
     from mosaic_protocol.proto import trainer_pb2 as pb
@@ -50,7 +50,12 @@ def list_hosts(session: CliSession, as_json: bool) -> None:
 
 @hosts.command()
 @click.argument("name", metavar="NAME")
-@click.argument("destination", metavar="USER@HOST")
+@click.argument("destination", metavar="[USER@HOST]", default="")
+@click.option("--slurm", is_flag=True, help="A cluster under Slurm, by its login node; without USER@HOST this one.")
+@click.option("--partition", default="", metavar="NAME", help="Slurm's partition for the jobs of runs.")
+@click.option("--account", default="", metavar="NAME", help="Slurm's account that they are counted on.")
+@click.option("--time", "time", default="", metavar="TIME", help="Their time limit, such as 12:00:00 or 2-00.")
+@click.option("--gpus", type=Count(0), default=0, help="GPUs that runs may have under Slurm together.  [default: none]")
 @click.option("--python", default="", metavar="PATH", help="An interpreter there that has all that workers need.")
 @click.option(
     "--folder", default=DEFAULT_FOLDER, metavar="DIR", show_default=True, help="Where MOSAIC's files go there."
@@ -62,12 +67,14 @@ def list_hosts(session: CliSession, as_json: bool) -> None:
 )
 @json_option
 @click.pass_obj
-def add(session: CliSession, /, name: str, destination: str, as_json: bool, **fields: Any) -> None:
-    """Add a host by what `ssh` calls it.
+def add(session: CliSession, /, name: str, destination: str, slurm: bool, as_json: bool, **fields: Any) -> None:
+    """Add a host by what `ssh` calls it, or a cluster under Slurm by its login node.
 
     Nothing is sent there yet: `mosaic hosts check NAME` does that, and says what is missing.
     """
-    host = Host(name, destination, **fields)
+    if not destination and not slurm:
+        raise click.UsageError("say how the host is reached, USER@HOST, or that it is a cluster, --slurm")
+    host = Host(name, destination, kind=SLURM if slurm else SSH, **fields)
     HostBook(session.paths).add(host)
     if as_json:
         fmt.echo_json(_object(host, None))
@@ -80,7 +87,7 @@ def add(session: CliSession, /, name: str, destination: str, as_json: bool, **fi
 @json_option
 @click.pass_obj
 def check(session: CliSession, name: str, as_json: bool) -> int:
-    """Look whether runs can go to a host: SSH, Python, disk, clock, GPUs, code."""
+    """Look whether runs can go to a host: SSH, Python, disk, clock, GPUs, code, Slurm."""
     from gym_gui.services.hosts.checks import examine
 
     host = HostBook(session.paths).get(name)
@@ -205,7 +212,7 @@ def _row(host: Host, told: pb.Host | None) -> list[str]:
     known = is_known(told)
     return [
         host.name,
-        fmt.one_line(host.ssh),
+        fmt.one_line(reached_by(host)),
         fmt.one_line(standing(host, told)),
         str(told.live) if told is not None else fmt.MISSING,
         f"{held.cpus}/{there.cpus}" if held is not None and there is not None and known else fmt.MISSING,

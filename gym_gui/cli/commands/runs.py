@@ -221,6 +221,8 @@ def _state_with_place(run: pb.Run) -> str:
         return f"{word} (host unreachable)"
     if run.throttled:
         return f"{word} (throttled)"
+    if run.state == RunState.HSHK and run.reason.startswith("waits"):
+        return f"{word} ({fmt.one_line(run.reason).partition(':')[0]})"
     return f"{word} ({fmt.ordinal(run.queue_position)})" if run.queue_position else word
 
 

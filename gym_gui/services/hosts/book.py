@@ -4,6 +4,10 @@
     ssh = "alice@node1.example.org"
     python = "/opt/mosaic/bin/python"   # an interpreter that has what workers need; without it one is built there
 
+    [cluster]
+    kind = "slurm"                      # ssh names its login node; without it that is this machine
+    partition = "gpu"
+
 A name becomes a path, and a destination an argument of ``ssh``, so both are checked here and nowhere else.
 """
 
@@ -30,7 +34,11 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _FOLDER = re.compile(r"(~|~?(/[A-Za-z0-9_.+-]+)+)")
 _MOST_BYTES = 1024 * 1024
 _MOST_HOSTS = 1000
-_MOST_CPUS, _MOST_MEMORY_MB = 4096, 2**24
+_MOST_CPUS, _MOST_MEMORY_MB, _MOST_GPUS = 4096, 2**24, 1024
+SSH, SLURM = "ssh", "slurm"
+_KINDS = (SSH, SLURM)
+_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,-]{0,99}")
+_TIME = re.compile(r"(?:[0-9]{1,4}-)?[0-9]{1,6}(?::[0-9]{1,2}){0,2}")
 
 
 @dataclass(frozen=True)
@@ -52,6 +60,25 @@ class Host:
     """Whether no further run starts there."""
     labels: tuple[str, ...] = ()
     """What runs may ask for with ``--label``, in the order of the alphabet."""
+    kind: str = SSH
+    """``ssh``: a machine. ``slurm``: a cluster whose login node ``ssh`` names, empty for this machine."""
+    partition: str = ""
+    """Of Slurm, for its jobs. Empty: the one that is usual there, as for the account and the time."""
+    account: str = ""
+    time: str = ""
+    """The time limit of a job, as ``sbatch --time`` takes it."""
+    gpus: int = 0
+    """How many GPUs the runs on a cluster may have together."""
+
+    @property
+    def is_batch_system(self) -> bool:
+        """Whether it queues what is sent to it."""
+        return self.kind == SLURM
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it says how it is reached."""
+        return bool(self.ssh) or self.is_batch_system
 
 
 class HostBook:
@@ -107,15 +134,19 @@ def checked(host: Host) -> Host:
         )
     if host.name in (ANY, HERE):
         raise RefusedError(f"{host.name!r} cannot be the name of a host: it means any host, or this machine")
+    if host.kind not in _KINDS:
+        raise RefusedError(f"kind of {host.name} must be {' or '.join(_KINDS)}, got {host.kind[:60]!r}")
     try:
-        checked_destination(host.ssh)
+        if host.ssh or not host.is_batch_system:
+            checked_destination(host.ssh)
     except SshError as error:
         raise RefusedError(str(error)) from None
+    _check_batch(host)
     if not _FOLDER.fullmatch(host.folder) or ".." in PurePosixPath(host.folder).parts:
         raise RefusedError(f"folder of {host.name} must be an absolute path or begin with ~/, of plain characters")
     if host.python and (not host.python.startswith("/") or not host.python.isprintable()):
         raise RefusedError(f"python of {host.name} must be the absolute path of an interpreter there")
-    for name, value, most in (("cpus", host.cpus, _MOST_CPUS), ("memory_mb", host.memory_mb, _MOST_MEMORY_MB)):
+    for name, value, most in _bounds(host):
         if not 0 <= value <= most:
             raise RefusedError(f"{name} of {host.name} must be between 0 and {most}, got {value}")
     return replace(host, labels=_checked_labels(host))
@@ -130,6 +161,26 @@ def _checked_labels(host: Host) -> tuple[str, ...]:
     if len(labels) > MAX_HOST_LABELS:
         raise RefusedError(f"{host.name} has {len(labels)} labels: at most {MAX_HOST_LABELS} are allowed")
     return labels
+
+
+def _bounds(host: Host) -> list[tuple[str, int, int]]:
+    return [
+        ("cpus", host.cpus, _MOST_CPUS),
+        ("memory_mb", host.memory_mb, _MOST_MEMORY_MB),
+        ("gpus", host.gpus, _MOST_GPUS),
+    ]
+
+
+def _check_batch(host: Host) -> None:
+    """What becomes an option of ``sbatch``, and belongs to a batch system alone."""
+    for name, shape in (("partition", _WORD), ("account", _WORD), ("time", _TIME)):
+        value = getattr(host, name)
+        if value and not host.is_batch_system:
+            raise RefusedError(f"{name} of {host.name} is for a host of Slurm")
+        if value and not shape.fullmatch(value):
+            raise RefusedError(f"{name} of {host.name} cannot be {value[:60]!r}")
+    if host.gpus and not host.is_batch_system:
+        raise RefusedError(f"gpus of {host.name} is for a host of Slurm: others are asked what they have")
 
 
 def parsed(content: bytes, file: Path) -> dict[str, Host]:
@@ -158,10 +209,10 @@ def _host(name: str, table: object, file: Path) -> Host:
         if type(value) is not kinds[key]:
             words = {str: "text", int: "a whole number", bool: "true or false", tuple: "a list of texts"}
             raise RefusedError(f"{file}: {key} of [{name[:32]}] must be {words[kinds[key]]}")
-    if "ssh" not in table:
+    if "ssh" not in table and table.get("kind", SSH) == SSH:
         raise RefusedError(f'{file}: [{name[:32]}] does not say how it is reached: ssh = "USER@HOST" is missing')
     try:
-        given: dict[str, Any] = {**table, "labels": tuple(table.get("labels", ()))}
+        given: dict[str, Any] = {"ssh": "", **table, "labels": tuple(table.get("labels", ()))}
         return checked(Host(name, **given))
     except RefusedError as error:
         raise RefusedError(f"{file}: {error}") from None

@@ -33,13 +33,14 @@ def examine(host: Host, *, may_ask: bool = False) -> list[Finding]:
     from gym_gui.services.hosts.reach import AwayError, ask
 
     try:
-        return list(findings(host, ask(host, pack(), may_ask=may_ask, thorough=True)))
+        found = list(findings(host, ask(host, pack(), may_ask=may_ask, thorough=True)))
     except AwayError as error:
         return [Finding("ssh", "fail", str(error))]
+    return [*found, *([_slurm(host, may_ask)] if host.is_batch_system else [])]
 
 
 def findings(host: Host, found: HostReport) -> Iterator[Finding]:
-    yield Finding("ssh", "ok", f"{host.ssh} answered in {duration(found.seconds)}")
+    yield Finding("ssh", "ok", f"{host.ssh or 'this machine'} answered in {duration(found.seconds)}")
     yield _python(found)
     free = f"{size(found.free_bytes)} free in {found.home}"
     is_enough = found.free_bytes > _LEAST_BYTES
@@ -66,3 +67,18 @@ def _clock(found: HostReport) -> Finding:
         return Finding("clock", "ok", "as here")
     way = "ahead of" if ahead > 0 else "behind"
     return Finding("clock", "warn", f"{duration(abs(ahead))} {way} this one: times in its files differ by that")
+
+
+def _slurm(host: Host, may_ask: bool) -> Finding:
+    """Whether Slurm answers, and would take a job of a run."""
+    from gym_gui.services.hosts.way import way_to
+    from gym_gui.services.trainer.execution.hosts.slurm_jobs import Needs, submission
+    from mosaic_protocol.ssh_command import SshError, posix_command, said
+
+    words = submission(host, "test", "/tmp", "/dev/null", Needs(1, 0, 0))
+    try:
+        done = way_to(host, may_ask=may_ask).run(posix_command(*words, "--test-only"), given=b"#!/bin/sh\n")
+    except (SshError, OSError) as error:
+        return Finding("slurm", "fail", str(error))
+    told = said(done.stderr) or f"sbatch ended with status {done.returncode}"
+    return Finding("slurm", "ok" if done.returncode == 0 else "fail", told.removeprefix("sbatch: "))

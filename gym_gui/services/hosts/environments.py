@@ -14,9 +14,10 @@ from gym_gui.services.hosts.book import Host
 from gym_gui.services.hosts.building import BASE
 from gym_gui.services.hosts.code import Code, pack
 from gym_gui.services.hosts.reach import AwayError, HostReport, ask
+from gym_gui.services.hosts.way import way_to
 from gym_gui.services.trainer.errors import RefusedError
 from mosaic_protocol.plain_text import one_line
-from mosaic_protocol.ssh_command import SshCommand, SshError, end, posix_script, said, start_tied
+from mosaic_protocol.ssh_command import SshError, end, posix_script, said, start_tied
 
 _LONGEST_LINE = 4000
 _LAST_WORDS_SECONDS = 5.0
@@ -78,7 +79,7 @@ def _asked(
         "-m",
         "gym_gui.services.hosts.building",
     ]
-    arguments = SshCommand.to(host.ssh, may_ask=may_ask).arguments(posix_script('exec "$@"', *words))
+    arguments = way_to(host, may_ask=may_ask).arguments(posix_script('exec "$@"', *words))
     with tempfile.TemporaryFile() as errors:
         try:
             process = start_tied(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)

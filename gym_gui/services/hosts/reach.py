@@ -11,10 +11,11 @@ from typing import Any
 
 from gym_gui.services.hosts.book import Host
 from gym_gui.services.hosts.code import Code
+from gym_gui.services.hosts.way import way_to
 from gym_gui.services.trainer.errors import WorldError
 from mosaic_host import bootstrap
 from mosaic_protocol.plain_text import one_line
-from mosaic_protocol.ssh_command import SshCommand, SshError, posix_command
+from mosaic_protocol.ssh_command import SshError, posix_command
 
 OLDEST_PYTHON = (3, 11)
 _RUN_WHAT_COMES = "import sys, json; exec(json.loads(sys.stdin.buffer.readline()))"
@@ -71,8 +72,9 @@ def _conversation(host: Host, options: dict[str, Any], wheel: bytes, may_ask: bo
     command = posix_command(host.python or "python3", "-c", _RUN_WHAT_COMES)
     began, began_wall = time.monotonic(), time.time()
     try:
-        ssh = SshCommand.to(host.ssh, may_ask=may_ask)
-        done = ssh.run(command, given=given, seconds=_SEND_SECONDS if wheel else _FACTS_SECONDS)
+        done = way_to(host, may_ask=may_ask).run(
+            command, given=given, seconds=_SEND_SECONDS if wheel else _FACTS_SECONDS
+        )
     except (SshError, OSError) as error:
         raise AwayError(f"host {host.name} cannot be reached: {error}") from None
     seconds = time.monotonic() - began

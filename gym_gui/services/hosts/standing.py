@@ -16,6 +16,11 @@ def is_known(told: pb.Host | None) -> bool:
     return told is not None and told.capacity.cpus > 0
 
 
+def reached_by(host: Host) -> str:
+    """What `ssh` calls it, and what kind of place it is."""
+    return f"{host.ssh or 'here'} (Slurm)" if host.is_batch_system else host.ssh
+
+
 def standing(host: Host, told: pb.Host | None) -> str:
     """``connected``, ``idle`` while no run needs it, ``drained, idle``, or why it cannot be reached."""
     if told is not None and told.away:

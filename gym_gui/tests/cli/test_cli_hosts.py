@@ -35,6 +35,16 @@ def test_hosts_are_added_listed_drained_and_removed(mosaic: CommandLine) -> None
     assert mosaic("hosts", "list", "--json").json == {"hosts": []}
 
 
+def test_a_cluster_is_added_by_its_login_node_which_may_be_this_machine(mosaic: CommandLine) -> None:
+    assert mosaic("hosts", "add", "cluster", "--slurm", "--partition", "gpu", "--time", "12:00:00").code == 0
+    assert mosaic("hosts", "add", "far", "alice@login", "--slurm", "--gpus", "2").code == 0
+    here, far = mosaic("hosts", "list", "--json").json["hosts"]
+    assert (here["kind"], here["ssh"], here["partition"], here["time"]) == ("slurm", "", "gpu", "12:00:00")
+    assert (far["ssh"], far["gpus"]) == ("alice@login", 2)
+    listed = mosaic("hosts").out
+    assert "here (Slurm)" in listed and "alice@login (Slurm)" in listed
+
+
 def test_a_host_that_does_not_answer_fails_its_check_with_the_words_of_ssh(mosaic: CommandLine) -> None:
     mosaic("hosts", "add", "away", "nobody@host.invalid")
     answer = mosaic("hosts", "check", "away", "--json")
@@ -50,6 +60,10 @@ def test_a_host_that_does_not_answer_fails_its_check_with_the_words_of_ssh(mosai
         (("add", "node1", "--", "-oProxyCommand=x"), "is no destination"),
         (("add", "No de", "h"), "is no name for a host"),
         (("add", "any", "h"), "cannot be the name"),
+        (("add", "node1"), "say how the host is reached"),
+        (("add", "node1", "h", "--partition", "gpu"), "is for a host of Slurm"),
+        (("add", "node1", "--slurm", "--partition", "a b"), "partition of node1 cannot be 'a b'"),
+        (("add", "node1", "--slurm", "--time", "soon"), "time of node1 cannot be 'soon'"),
         (("check", "nowhere"), "there is no host 'nowhere'"),
         (("remove", "nowhere"), "there is no host 'nowhere'"),
         (("drain", "nowhere"), "there is no host 'nowhere'"),

@@ -21,12 +21,13 @@ def test_what_is_written_is_read_again_in_its_order(book: HostBook) -> None:
     assert book.hosts() == {}
     odd = Host("b", "alice@b.example.org", "/srv/mosaic", '/opt/a "b"/python', 4, 8000, drained=True, labels=("a", "b"))
     plain = Host("a-1", "ssh://alice@[::1]:2222")
-    for host in (odd, plain):
+    cluster = Host("c", "", kind="slurm", partition="gpu", time="1-00:00:00", gpus=4)
+    for host in (odd, plain, cluster):
         book.add(host)
-    assert list(book.hosts().values()) == [odd, plain]
+    assert list(book.hosts().values()) == [odd, plain, cluster]
     assert book.change("b", drained=False) == book.get("b")
     book.remove("b")
-    assert list(book.hosts().values()) == [plain]
+    assert list(book.hosts().values()) == [plain, cluster]
     assert book.file.stat().st_mode & 0o077 == 0
 
 
@@ -49,6 +50,10 @@ def test_what_is_written_is_read_again_in_its_order(book: HostBook) -> None:
         (Host("n", "h", cpus=-1), "cpus of n"),
         (Host("n", "h", labels=("A B",)), "is no label"),
         (Host("n", "h", labels=tuple(f"l{number}" for number in range(17))), "at most 16"),
+        (Host("n", "h", kind="pbs"), "kind of n"),
+        (Host("n", "h", account="a"), "is for a host of Slurm"),
+        (Host("n", "", kind="slurm", account="--wrap=x"), "account of n"),
+        (Host("n", "", kind="slurm", time="1; rm"), "time of n"),
     ],
 )
 def test_what_could_be_an_option_or_a_way_out_is_refused(book: HostBook, host: Host, told: str) -> None:

@@ -20,6 +20,7 @@ from PyQt6.QtWidgets import (
 
 from gym_gui.services.hosts.book import Host
 from gym_gui.services.hosts.overview import Health, HostLine, overview
+from gym_gui.services.hosts.standing import reached_by
 from gym_gui.services.run_words import counted, state_word
 from gym_gui.ui.commands import Command
 from gym_gui.ui.context import Cockpit
@@ -252,7 +253,7 @@ class HostsPanel(QWidget):
         name = line.name or self.tr("this machine")
         checking = line.name in self.desk.checking
         status = self.tr("being looked at…") if checking else line.status
-        reached = line.host.ssh if line.host is not None else self.tr("here")
+        reached = reached_by(line.host) if line.host is not None else self.tr("here")
         live = str(line.live) if line.live else ""
         for column, text in enumerate([name, status, live, line.cpus, line.gpus, line.memory, reached]):
             item.setText(column, text)

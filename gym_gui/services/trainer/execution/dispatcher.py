@@ -39,7 +39,7 @@ _PREFLIGHT_SECONDS = 30.0
 """How long a passed pre-flight is believed; looking at every installed package costs more than a warm start."""
 
 WorkerLookup = Callable[[], Mapping[str, WorkerManifest]]
-SiteLookup = Callable[[str], Site]
+SiteLookup = Callable[[str, str], Site]
 Inputs = tuple[tuple[Path, Path], ...]
 
 
@@ -121,7 +121,7 @@ class TrainerDispatcher:
     ) -> _Surroundings:
         """What is prepared here names what is there: folders, interpreter, code, and what the run begins from."""
         assert self._sites is not None
-        site = self._sites(run.host)
+        site = self._sites(run.host, run.run_id)
         folders = site.paths.run(run.run_id)
         settings, inputs = _relocated(_worker_settings(run, config, manifest, folders), self._paths, site, run.run_id)
         ready = _Readiness(site.python(manifest.bundle))
@@ -255,6 +255,7 @@ class TrainerDispatcher:
             stderr=logs / "stderr.log",
             warm_module=around.manifest.warm_module or "",
             inputs=around.inputs,
+            **_needs(around.run),
         )
 
     def _build_worker_command(self, around: _Surroundings) -> list[str]:
@@ -306,6 +307,11 @@ class TrainerDispatcher:
 
 def _threads(run: RunRecord, inherited: Mapping[str, str]) -> dict[str, str]:
     return thread_environment(run.reservation.cpus if run.reservation else 1, inherited)
+
+
+def _needs(run: RunRecord) -> dict[str, int]:
+    held = run.reservation
+    return {"cpus": held.cpus, "memory_mb": held.memory_mb, "gpus": len(held.gpu_indices)} if held else {}
 
 
 def _environ_of(around: _Surroundings) -> Mapping[str, str]:

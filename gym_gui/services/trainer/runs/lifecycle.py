@@ -178,6 +178,10 @@ class Gone:
     unread: str = ""
     lost: int = 0
     """How many records died in the worker's memory, because the disk took none."""
+    place: str = ""
+    """How the place of the run ended before the run did, such as a job of a batch system."""
+    place_was_time: bool = False
+    """Whether it had been granted for a time that is over."""
 
 
 @dataclass(frozen=True)
@@ -650,7 +654,7 @@ def _process_ended(draft: _Draft, event: ProcessEnded) -> None:
 def _gone(draft: _Draft, event: Gone) -> None:
     if draft.run.state not in LIVE_STATES:
         raise IllegalMoveError(draft.run.run_id, draft.run.state, RunState.TERM, draft.cause)
-    verdict = final_verdict(draft.run, event.stderr_tail)
+    verdict = final_verdict(draft.run, event.stderr_tail, event.place, was_time=event.place_was_time)
     if event.lost:
         lost = "1 record is lost" if event.lost == 1 else f"{event.lost:,} records are lost"
         sentence = f"{verdict.sentence}; {lost} that it held in memory, because its journal could not be written"
@@ -698,14 +702,18 @@ def describe_exit(status: int) -> str:
     return f"killed by signal {-status} ({name})"
 
 
-def final_verdict(run: RunRecord, stderr_tail: str = "") -> Verdict:
-    """The outcome of a run of which nothing is left, from the strongest evidence there is."""
+def final_verdict(run: RunRecord, stderr_tail: str = "", place: str = "", *, was_time: bool = False) -> Verdict:
+    """The outcome of a run of which nothing is left, from the strongest evidence there is. ``place`` says how its place
+    ended before it did, ``was_time`` that it was for time."""
     word, verdict = run.last_word, run.verdict
     if word is not None and word.event == ev.RUN_COMPLETED:
         late = f" before it could be stopped ({verdict.sentence})" if verdict else ""
         return Verdict(Outcome.COMPLETED, f"{word.sentence or 'completed'}{late}")
     if verdict is not None:
         return Verdict(verdict.outcome, verdict.sentence + _how_it_stopped(run))
+    if place:
+        outcome = Outcome.TIMED_OUT if was_time else Outcome.CANCELED if word is not None else Outcome.LOST
+        return Verdict(outcome, place + (_how_it_stopped(run) or "; the worker left no last word"))
     if word is not None:
         return Verdict(Outcome.CANCELED, f"stopped from outside the trainer{_how_it_stopped(run)}")
     return _verdict_from_exit(run.exit_status, stderr_tail)

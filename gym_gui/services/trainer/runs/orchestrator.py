@@ -659,7 +659,9 @@ class TrainerOrchestrator:
         await self._clearing.bound_logs(run.run_id, self.settings.log_bytes)
         tail = await self._clearing.last_error_line(run.run_id)
         lost = 0 if unread else await asyncio.to_thread(self.hub.missing, run.run_id, dict(live.journalled))
-        closed = await self.apply_surely(run.run_id, lc.Gone(tail, unread, lost))
+        place = await self.executor.why_ended(run.run_id)
+        how = (place.sentence, place.was_time) if place else ()
+        closed = await self.apply_surely(run.run_id, lc.Gone(tail, unread, lost, *how))
         await self._clearing.close_manifest(closed)
         if closed.journal_unread:
             self.unread_journals[run.run_id] = run.short

@@ -18,8 +18,18 @@ from gym_gui.services.hosts.code import Code, pack
 from gym_gui.services.trainer.errors import NotReadyError, RefusedError
 from gym_gui.services.trainer.execution.hosts.link import HostLink
 from gym_gui.services.trainer.execution.hosts.remote import RemoteExecutor
+from gym_gui.services.trainer.execution.hosts.slurm import SlurmExecutor, capacity_of, sockets_of
 from mosaic_host.capacity import HostCapacity
-from mosaic_host.executor import Claimant, Executor, LaunchSpec, LogPart, OutboxPart, StartedWorker, WorkerHandle
+from mosaic_host.executor import (
+    Claimant,
+    Executor,
+    LaunchSpec,
+    LogPart,
+    OutboxPart,
+    PlaceEnd,
+    StartedWorker,
+    WorkerHandle,
+)
 from mosaic_host.hosting import HostFacts
 from mosaic_host.log_files import LogPlace
 from mosaic_protocol.outbox import OutboxPlace
@@ -39,13 +49,10 @@ class Site:
     facts: HostFacts
     code: PurePosixPath
     target: str
+    agent: PurePosixPath
+    """The socket of its agent."""
     leave_seconds: float
     """How long a worker there goes on when nobody can be reached."""
-
-    @property
-    def agent(self) -> PurePosixPath:
-        """The socket of its agent."""
-        return PurePosixPath(self.facts.home) / "agent" / "agent.sock"
 
     @property
     def paths(self) -> MosaicPaths:
@@ -113,7 +120,7 @@ class Fleet(Executor):
         found = []
         for name, host in self._hosts.items():
             link = self._remotes[name].link if name in self._remotes else None
-            away = link.why_away if link is not None and link.is_open else ""
+            away = self._remotes[name].why_closed if link is not None and link.is_open else ""
             found.append(HostState(host, away, link is not None and link.is_open, link.facts if link else None))
         return found
 
@@ -128,12 +135,16 @@ class Fleet(Executor):
                 task = asyncio.ensure_future(remote.link.close())
                 task.add_done_callback(lambda _: self.changed())
 
-    def site(self, name: str) -> Site:
-        """Raises :class:`NotReadyError` while the host cannot be reached."""
+    def site(self, name: str, run_id: str) -> Site:
+        """Where a run on a host is launched. Raises :class:`NotReadyError` while the host cannot be reached."""
         link = self._remote(name).link
         if link.why_away or link.facts is None:
             raise NotReadyError(f"waits: {link.why_away}")
-        return Site(link.host, link.facts, PurePosixPath(link.code_folder), link.target, self._leave_seconds)
+        if link.host.is_batch_system:
+            target, agent = sockets_of(link.facts.home, run_id)
+        else:
+            target, agent = link.target, PurePosixPath(link.facts.home) / "agent" / "agent.sock"
+        return Site(link.host, link.facts, PurePosixPath(link.code_folder), target, agent, self._leave_seconds)
 
     def give_up(self, run_id: str) -> None:
         """Wait no more for the host of a run."""
@@ -149,10 +160,15 @@ class Fleet(Executor):
         remote = self._remotes.get(name)
         if remote is None:
             link = HostLink(host, self._paths.socket, self._packed, self._tell)
-            remote = self._remotes[name] = RemoteExecutor(self._paths, link, self._here)
+            remote = self._remotes[name] = self._executor_of(link)
         elif name in self._hosts:
             remote.link.host = host
         return remote
+
+    def _executor_of(self, link: HostLink) -> RemoteExecutor:
+        if link.host.is_batch_system:
+            return SlurmExecutor(self._paths, link, self._here, self._tell)
+        return RemoteExecutor(self._paths, link, self._here)
 
     def _tell(self) -> None:
         self.changed()
@@ -169,6 +185,9 @@ class Fleet(Executor):
 
     def why_away(self, run_id: str) -> str:
         return self._of(run_id).why_away(run_id)
+
+    async def why_ended(self, run_id: str) -> PlaceEnd | None:
+        return await self._of(run_id).why_ended(run_id)
 
     # ---- the interface -------------------------------------------------------------------------------------------
 
@@ -246,4 +265,6 @@ class Fleet(Executor):
 
 def allowed(host: Host, found: HostCapacity) -> HostCapacity:
     """What a person lets runs have of what a host has."""
+    if host.is_batch_system:
+        return capacity_of(host)
     return replace(found, cpus=host.cpus or found.cpus, memory_mb=host.memory_mb or found.memory_mb)

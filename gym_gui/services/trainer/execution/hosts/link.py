@@ -25,13 +25,14 @@ from gym_gui.logging_config.structured import log_bug, log_event
 from gym_gui.services.hosts.book import Host
 from gym_gui.services.hosts.code import Code
 from gym_gui.services.hosts.reach import AwayError, HostReport, ask
+from gym_gui.services.hosts.way import way_to
 from gym_gui.services.trainer.execution.executor import tell_of_host
 from mosaic_host import attach, wire
 from mosaic_host.client import AgentClient
 from mosaic_host.hosted import CODE_VARIABLE
 from mosaic_host.hosting import PROTOCOL, HostFacts
 from mosaic_protocol.plain_text import one_line
-from mosaic_protocol.ssh_command import SshCommand, SshError, posix_script, remote_forward, said, start_tied
+from mosaic_protocol.ssh_command import SshError, posix_script, remote_forward, said, start_tied
 
 logger = logging.getLogger(__name__)
 
@@ -65,8 +66,9 @@ class HostLink:
         self, host: Host, socket: Path, code: Callable[[], Code], changed: Callable[[], None] = lambda: None
     ) -> None:
         """``socket`` is where the daemon listens; ``code`` packs what the host is given, and may block."""
-        self.host, self._socket, self._code, self._changed = host, socket, code, changed
-        self.why_away = f"host {host.name} was not reached yet"
+        self.host, self._socket, self.code, self._changed = host, socket, code, changed
+        self.what = f"host {host.name}"
+        self.why_away = f"{self.what} was not reached yet"
         self.away_since: float | None = time.monotonic()
         self.facts: HostFacts | None = None
         """What the host was when it was reached last."""
@@ -127,20 +129,20 @@ class HostLink:
             except (AwayError, SshError, OSError) as error:
                 self._lost(one_line(str(error)))
             except asyncio.CancelledError:
-                self._lost(f"host {self.host.name} was let go")
+                self._lost(f"{self.what} was let go")
                 raise
             except Exception as error:  # noqa: BLE001 - a bug must not cut a host off for good
                 log_bug(error, host=self.host.name)
-                self._lost(f"host {self.host.name} cannot be used: {error}")
+                self._lost(f"{self.what} cannot be used: {error}")
             pause = _SOONEST if time.monotonic() - began > _LATEST else min(_LATEST, 2 * pause)
             await asyncio.sleep(pause)
 
     async def _once(self) -> None:
         """Reach the host, and return when it is lost."""
-        if not self.host.ssh:
+        if not self.host.is_known:
             name = self.host.name
             raise AwayError(f"host {name} is not in hosts.toml any more: `mosaic hosts add {name} …` brings it back")
-        code = await asyncio.to_thread(self._code)
+        code = await asyncio.to_thread(self.code)
         report = await asyncio.to_thread(ask, self.host, code)
         if report.problem:
             raise AwayError(
@@ -149,22 +151,30 @@ class HostLink:
             )
         with tempfile.TemporaryFile() as errors, tempfile.TemporaryDirectory(prefix="mosaic-link-") as folder:
             process = await asyncio.to_thread(self._start, report, code, Path(folder), errors)
-            client: AgentClient | None = None
-            reader, writer, listening = await _streams(process)
-            try:
-                client = await self._attached(process, reader, writer, errors)
-                if await self._is_of_another_version(client, code):
-                    return
-                self._reached(client, posixpath.join(report.code_folder, code.sha256))
-                await self._until_silent(client)
-                self._lost(f"host {self.host.name} cannot be reached: {_words(errors) or 'the connection broke'}")
-            finally:
-                if client is not None:
-                    await client.close()
-                writer.close()
-                listening.close()
-                process.kill()
-                await asyncio.to_thread(process.wait)
+            await self._hold(process, errors, code.sha256, posixpath.join(report.code_folder, code.sha256))
+
+    async def _hold(self, process: subprocess.Popen[bytes], errors: IO[bytes], code: str, code_folder: str) -> None:
+        """Speak to the agent behind the standard streams of a process until it is lost, and end the process."""
+        client: AgentClient | None = None
+        reader, writer, listening = await _streams(process)
+        try:
+            await self._greeted(process, reader, errors)
+            client = await self._client_on(reader, writer)
+            if await self._is_of_another_version(client, code):
+                return
+            self._reached(client, code_folder)
+            await self._until_silent(client)
+            self._lost(f"{self.what} cannot be reached: {_words(errors) or 'the connection broke'}")
+        finally:
+            if client is not None:
+                await client.close()
+            writer.close()
+            listening.close()
+            process.kill()
+            await asyncio.to_thread(process.wait)
+
+    async def _client_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> AgentClient:
+        return AgentClient(reader, writer, tell_of_host)
 
     def _start(self, report: HostReport, code: Code, folder: Path, errors: IO[bytes]) -> subprocess.Popen[bytes]:
         here, name = folder / "daemon.sock", f"{secrets.token_hex(10)}.s"
@@ -174,38 +184,32 @@ class HostLink:
         words += ["--daemon", self._daemon, "--socket", name]
         around = [f"PYTHONPATH={posixpath.join(report.code_folder, code.sha256)}", f"{CODE_VARIABLE}={code.sha256}"]
         command = posix_script('exec env "$@"', *around, *words)
-        arguments = SshCommand.to(self.host.ssh).arguments(command, forwards=[remote_forward(there, here)])
+        forwards = [] if self.host.is_batch_system else [remote_forward(there, here)]  # no worker is there
+        arguments = way_to(self.host).arguments(command, forwards=forwards)
         return start_tied(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
 
-    async def _attached(
-        self,
-        process: subprocess.Popen[bytes],
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        errors: IO[bytes],
-    ) -> AgentClient:
+    async def _greeted(self, process: subprocess.Popen[bytes], reader: asyncio.StreamReader, errors: IO[bytes]) -> None:
         try:
             async with asyncio.timeout(_ATTACH_SECONDS):
                 while (line := await reader.readline()) != attach.READY:
                     if not line:
                         with suppress(subprocess.TimeoutExpired):
                             await asyncio.to_thread(process.wait, 5.0)
-                        words = _words(errors) or f"ssh ended with status {process.returncode}"
-                        raise AwayError(f"host {self.host.name} cannot be reached: {words}")
+                        words = _words(errors) or f"the way there ended with status {process.returncode}"
+                        raise AwayError(f"{self.what} cannot be reached: {words}")
         except TimeoutError:
-            raise AwayError(f"host {self.host.name} did not answer within {_ATTACH_SECONDS:.0f} s") from None
-        return AgentClient(reader, writer, tell_of_host)
+            raise AwayError(f"{self.what} did not answer within {_ATTACH_SECONDS:.0f} s") from None
 
-    async def _is_of_another_version(self, client: AgentClient, code: Code) -> bool:
+    async def _is_of_another_version(self, client: AgentClient, code: str) -> bool:
         """Whether an agent of other code was asked to leave. One that has workers stays, if it can be spoken to."""
         self.facts = await client.describe()
-        if self.facts.code == code.sha256:
+        if self.facts.code == code:
             return False
         if await client.retire():
             return True
         if self.facts.protocol != PROTOCOL:
             raise AwayError(
-                f"host {self.host.name} has an agent of another version of MOSAIC with living workers: it is replaced "
+                f"{self.what} has an agent of another version of MOSAIC with living workers: it is replaced "
                 "when they are over"
             )
         return False

@@ -54,6 +54,11 @@ class RemoteExecutor(Executor):
     def why_away(self, run_id: str) -> str:
         return self.link.why_away
 
+    @property
+    def why_closed(self) -> str:
+        """Why no run can start there now, "" when one can."""
+        return self.link.why_away
+
     async def tidy(self, is_finished: Callable[[str], bool]) -> None:
         """Remove what a daemon that was killed did not get to: files of runs that are here whole. Others may be another
         daemon's."""
@@ -126,7 +131,7 @@ class RemoteExecutor(Executor):
             return
         try:
             client = self.link.client_now()
-            await client.end_run(run_id)  # of one that was given up, and goes on over there
+            await self._end_over_there(client, run_id)
             await self._mirror(run_id).complete(client)
             streams = await client.streams(run_id)  # raises where the outbox is away over there
             await asyncio.to_thread(self._paths.run(run_id).outbox.mkdir, parents=True, exist_ok=True)
@@ -138,6 +143,10 @@ class RemoteExecutor(Executor):
                 raise FileNotFoundError(errno.ENOENT, away) from error
             raise
         self._home.add(run_id)
+
+    async def _end_over_there(self, client: AgentClient, run_id: str) -> None:
+        """What is left of a run that was given up, and goes on."""
+        await client.end_run(run_id)
 
     async def read_outbox(self, run_id: str, stream: str, after_seq: int, place: OutboxPlace | None) -> OutboxPart:
         await self._bring_home(run_id)
@@ -203,12 +212,16 @@ class RemoteExecutor(Executor):
 
     async def _once_reached(self, run_id: str, ask: Callable[[AgentClient], Awaitable[T]], unknown: T) -> T:
         """Ask until there is an answer; ``unknown`` when the run is given up."""
-        given_up = asyncio.ensure_future(self._given_up_event(run_id).wait())
+        return await self._unless([self._given_up_event(run_id)], lambda: self._asked(ask), unknown)
+
+    async def _unless(self, ends: list[asyncio.Event], ask: Callable[[], Awaitable[T]], unknown: T) -> T:
+        """Ask until there is an answer; ``unknown`` when one of the events says that there will be none."""
+        waits = [asyncio.ensure_future(end.wait()) for end in ends]
         try:
-            while not given_up.done():
-                answer = asyncio.ensure_future(self._asked(ask))
+            while not any(wait.done() for wait in waits):
+                answer = asyncio.ensure_future(ask())
                 try:
-                    await asyncio.wait([given_up, answer], return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.wait([*waits, answer], return_when=asyncio.FIRST_COMPLETED)
                     if answer.done():
                         with suppress(ConnectionError):
                             return answer.result()
@@ -216,7 +229,8 @@ class RemoteExecutor(Executor):
                     answer.cancel()
                     await asyncio.wait([answer])
         finally:
-            given_up.cancel()
+            for wait in waits:
+                wait.cancel()
         return unknown
 
     async def _asked(self, ask: Callable[[AgentClient], Awaitable[T]]) -> T:
