@@ -51,6 +51,8 @@ class Pair:
 _EARLY = ("--learning-starts", "1000")
 PAIRS = (
     Pair("ppo_jax", "ppo", "CartPole-v1", 200_000, 6.0, 500_000, 0.2, 500.0),
+    Pair("dqn_jax", "dqn", "CartPole-v1", 60_000, 2.0),
+    Pair("c51_jax", "c51", "CartPole-v1", 60_000, 2.0),
     Pair("sac_jax", "sac_continuous_action", "Pendulum-v1", 2_500, 1.4, flags=_EARLY),
     Pair("td3_jax", "td3_continuous_action", "Pendulum-v1", 2_500, 1.2, flags=_EARLY),
 )
