@@ -16,6 +16,7 @@ import torch
 
 from cleanrl_worker.cleanrl import c51, c51_jax, dqn, dqn_jax
 from cleanrl_worker.config import PACKAGE
+from mosaic_worker.compiled import value_learning
 from mosaic_worker.compiled.networks import part
 from mosaic_worker.compiled.value_learning import Q_NETWORK, TARGET, Learner, first_learner, schedule
 from mosaic_worker.compiled.value_spans import Memory, remembered, share_at
@@ -149,9 +150,10 @@ def test_a_distribution_is_put_back_onto_the_atoms_as_the_definition_has_it() ->
     rewards = np.array([0, 1, -1, 0.3, 9, -9, 100, -100, 2.5, 0, 10, -10], np.float32)
     terminated = (random.random(12) < 0.4).astype(np.float32)
     nothing = jnp.zeros((12, 4))
-    batch = dqn_jax.Batch(nothing, nothing, jnp.zeros(12, int), jnp.array(rewards), jnp.array(terminated))
+    batch = value_learning.Batch(nothing, nothing, jnp.zeros(12, int), jnp.array(rewards), jnp.array(terminated))
     found = c51_jax.projected(jnp.array(probabilities), batch, jnp.array(atoms), {"gamma": np.float32(0.9)})
-    expected = textbook_projection(*map(torch.from_numpy, (probabilities, rewards, terminated, atoms)), 0.9)
+    given = [torch.from_numpy(one) for one in (probabilities, rewards, terminated, atoms)]
+    expected = textbook_projection(given[0], given[1], given[2], given[3], 0.9)
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 

@@ -85,8 +85,9 @@ def span_program(envs: CompiledEnvs, values: Values, update: Update, batch_size:
             jax.random.uniform(keys[2], (SPAN, count, envs.world.CHANCES)),
         )
         whole, single = (SPAN, count), (SPAN,)
-        found = jnp.zeros(whole, bool), jnp.zeros(whole), jnp.zeros(whole, jnp.int32)
-        found += jnp.zeros(single, jnp.int32), jnp.zeros(single), jnp.zeros(single)
+        of_envs = jnp.zeros(whole, bool), jnp.zeros(whole), jnp.zeros(whole, jnp.int32)
+        of_updates = jnp.zeros(single, jnp.int32), jnp.zeros(single), jnp.zeros(single)
+        found = (*of_envs, *of_updates)
         one = partial(step, drawn, block * SPAN, knobs)
         return jax.lax.fori_loop(first, first + to_make, one, (learner, memory, found))
 

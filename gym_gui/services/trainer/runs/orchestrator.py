@@ -47,6 +47,7 @@ from gym_gui.services.trainer.runs.queue_keys import QueueKeys
 from gym_gui.services.trainer.runs.reordering import Place, new_key, require_movable, require_same_line
 from gym_gui.services.trainer.runs.run_queue import Demand, Reservation, RunQueue
 from gym_gui.services.trainer.runs.run_record import RunRecord
+from gym_gui.services.trainer.runs.seed_runs import SeedRuns
 from gym_gui.services.trainer.runs.tracked_run import TrackedRun
 from gym_gui.services.trainer.runs.watchdog import Moment
 from gym_gui.services.trainer.settings import TrainerSettings
@@ -61,6 +62,7 @@ from mosaic_protocol.imported_runs import IMPORTED
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.plain_text import one_line
 from mosaic_protocol.run_config import LabelChange, RunConfig, RunConfigError, Schedule, parse_run_config, to_json
+from mosaic_protocol.seed_runs import seeds_of
 from mosaic_protocol.states import LIVE_STATES, Desired, RunState
 from mosaic_protocol.whole_files import write_whole
 from mosaic_protocol.worker_manifest import WorkerManifest
@@ -97,6 +99,7 @@ class TrainerOrchestrator:
         self.upkeep = StepUpkeep(hub.steps, self._kept_of_ended)
         self._work = BackgroundWork()
         self._clearing = RunClearing(hub, executor)
+        self._seed_runs = SeedRuns(paths, registry, hub, self._clearing)
         self.queue_keys = QueueKeys()
         self.before_submit: Callable[[], None] = lambda: None
         """Called before a run is judged: the keeper of the list of hosts looks at it."""
@@ -627,6 +630,10 @@ class TrainerOrchestrator:
         await self._clearing.bound_logs(run.run_id, self.settings.log_bytes)
         tail = await self._clearing.last_error_line(run.run_id)
         lost = 0 if unread else await asyncio.to_thread(self.hub.missing, run.run_id, dict(live.journalled))
+        for seed_run in await self._seed_runs.bring(
+            live.run, tail
+        ):  # before the books are closed: else nobody would do it
+            self.upkeep.run_ended(seed_run.run_id)
         closed = await self.apply_surely(run.run_id, lc.Gone(tail, unread, lost))
         await self._clearing.close_manifest(closed)
         if closed.journal_unread:
@@ -698,6 +705,8 @@ def _require_here_or_able(config: RunConfig, *, interactive: bool, script: Forei
         return
     if interactive:
         raise RefusedError("a session is played here: leave --host out (its pictures go through this machine's memory)")
+    if seeds_of(config.worker.config):
+        raise RefusedError("a run of several seeds cannot go to another host yet: leave --host out")
     if script is not None or config.worker.config.get("dataset"):
         what = "script of your own" if script is not None else "dataset"
         raise RefusedError(f"a run with a {what} cannot go to another host yet: leave --host out")
