@@ -640,6 +640,11 @@ class TrainerOrchestrator:
             self.unread_journals[run.run_id] = run.short
         self.upkeep.run_ended(run.run_id)
 
+    async def bring_seeds(self, run: RunRecord, stderr_tail: str = "") -> None:
+        """Make runs of the seeds that a program trained, if it did. May be repeated."""
+        for brought in await self._seed_runs.bring(run, stderr_tail):
+            self.upkeep.run_ended(brought.run_id)
+
     def kept_steps(self, run: RunRecord) -> int:
         """How many of its newest recorded steps a run keeps; 0 for all."""
         try:

@@ -144,6 +144,8 @@ def name_of_seed(name: str, seed: int) -> str:
 
 def _fate_of(whole: RunRecord, stderr_tail: str) -> Verdict | None:
     """How the program ended, unless it did what it should."""
+    if whole.outcome is not None:  # its books were closed while its folder was away
+        return None if whole.outcome is Outcome.COMPLETED else Verdict(whole.outcome, whole.reason)
     verdict = lc.final_verdict(whole, stderr_tail)
     return None if verdict.outcome is Outcome.COMPLETED else verdict
 

@@ -187,6 +187,14 @@ async def test_seeds_that_stopped_because_their_program_died_ended_as_it_did(pla
     assert (seeds[5].outcome, seeds[5].reason) == (Outcome.COMPLETED, "5 said so")
 
 
+async def test_seeds_whose_folder_was_away_when_their_program_was_closed_come_later(place: Place) -> None:
+    closed = {"state": RunState.TERM, "outcome": Outcome.LOST, "reason": "nobody saw how it ended"}
+    whole = place.program(words={3: "", 5: ev.RUN_COMPLETED}, **closed)
+    await place.runs.bring(whole)
+    found = {seed: (run.outcome, run.reason) for seed, run in place.seeds(whole).items()}
+    assert found == {3: (Outcome.LOST, "nobody saw how it ended"), 5: (Outcome.COMPLETED, "5 said so")}
+
+
 async def test_what_is_no_folder_of_a_seed_or_stands_in_its_way_is_left_alone(place: Place, tmp_path: Path) -> None:
     whole = place.program(words={3: ev.RUN_COMPLETED})
     elsewhere = tmp_path / "elsewhere"
