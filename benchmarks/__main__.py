@@ -30,6 +30,7 @@ NAMES = (
     "start_latency",
     "scripts_versus_upstream",
     "compiled_scripts",
+    "compiled_versus_sbx",
     "learning",
     "learning_from_a_teacher",
     "learning_pong",

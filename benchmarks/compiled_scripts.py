@@ -20,8 +20,8 @@ Both of `cleanrl_worker/cleanrl`, with the same hyper-parameters (the defaults u
 run bare and interleaved as ABBA; a ratio belongs to one pair. Speed is the steps between the first and the last point
 of `charts/SPS` by the CPU time of the process between them, so starting and compiling count for neither. A whole run
 is counted from the start of the process to its end, by CPU time, with the program in the cache. Returns are the mean
-of the last 100 episodes in training, over seeds. Targets of SAC and TD3 are what stable-baselines-jax was measured at
-against the twins, and a tenth more."""
+of the last 100 episodes in training, over seeds. Of several seeds in one program the steps of all count. Targets of
+SAC and TD3 are what stable-baselines-jax was measured at against the twins, and a tenth more."""
 SEEDS = (1, 2, 3, 4, 5)
 
 
@@ -39,10 +39,18 @@ class Pair:
     whole_asked: float = 1.0
     return_asked: float = 0.0
     flags: tuple[str, ...] = ()
+    seeds: int = 1
+    """How many the compiled script trains at once; its speed is that of all together."""
 
     @property
     def title(self) -> str:
-        return f"{self.compiled}, {self.env_id}"
+        many = f" with {self.seeds} seeds" if self.seeds > 1 else ""
+        return f"{self.compiled}{many}, {self.env_id}"
+
+    @property
+    def own_flags(self) -> list[str]:
+        """Of the compiled script alone."""
+        return ["--seeds", str(self.seeds)] if self.seeds > 1 else []
 
     def words(self, steps: int, *more: str) -> list[str]:
         return ["--env-id", self.env_id, "--total-timesteps", str(steps), *self.flags, *more]
@@ -51,6 +59,9 @@ class Pair:
 _EARLY = ("--learning-starts", "1000")
 PAIRS = (
     Pair("ppo_jax", "ppo", "CartPole-v1", 200_000, 6.0, 500_000, 0.2, 500.0),
+    Pair("ppo_jax", "ppo", "CartPole-v1", 100_000, 8.0, seeds=16),
+    Pair("dqn_jax", "dqn", "CartPole-v1", 60_000, 2.0),
+    Pair("c51_jax", "c51", "CartPole-v1", 60_000, 2.0),
     Pair("sac_jax", "sac_continuous_action", "Pendulum-v1", 2_500, 1.4, flags=_EARLY),
     Pair("td3_jax", "td3_continuous_action", "Pendulum-v1", 2_500, 1.2, flags=_EARLY),
 )
@@ -67,13 +78,14 @@ def run(*, quick: bool = False, lines: Sequence[str] = ()) -> Section:
 
 def lines_of(pair: Pair, count: int, seeds: Sequence[int]) -> list[Line]:
     ours, theirs = BareScript.ours(pair.compiled), BareScript.ours(pair.twin)
-    whole_run(ours, pair.words(1_100 if pair.flags else 1))  # compiles, once it learns
+    whole_run(ours, pair.words(1_100 if pair.flags else 1, *pair.own_flags))  # compiles, once it learns
     words = pair.words(pair.steps, "--seed", "1")
-    speeds: list[tuple[Speed, Speed]] = interleaved(count, partial(ours.speed, words), partial(theirs.speed, words))
-    by_cpu = ratios([(one.per_cpu_second, other.per_cpu_second) for one, other in speeds])
+    mine = partial(ours.speed, [*words, *pair.own_flags])
+    speeds: list[tuple[Speed, Speed]] = interleaved(count, mine, partial(theirs.speed, words))
+    by_cpu = ratios([(pair.seeds * one.per_cpu_second, other.per_cpu_second) for one, other in speeds])
     found = [
         Line(f"{pair.title}: steps per CPU second ÷ {pair.twin}", by_cpu, target=Target("≥", pair.asked)),
-        Line(f"{pair.title}: steps per CPU second", [one.per_cpu_second for one, _ in speeds], "/s"),
+        Line(f"{pair.title}: steps per CPU second", [pair.seeds * one.per_cpu_second for one, _ in speeds], "/s"),
         Line(f"{pair.title}: steps per CPU second of {pair.twin}", [other.per_cpu_second for _, other in speeds], "/s"),
     ]
     if pair.whole_steps:

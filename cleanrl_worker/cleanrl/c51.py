@@ -33,16 +33,15 @@ from mosaic_worker.learning.environments import Environments, make_env, make_sin
 from mosaic_worker.learning.epsilon_greedy import (
     EpsilonGreedyCollector,
     EpsilonGreedyPolicy,
-    exploration,
     highest_mean,
     means_of,
-    multiples_passed,
 )
 from mosaic_worker.learning.fast_losses.c51 import C51Gradient, project
 from mosaic_worker.learning.fast_losses.rectified import is_rectified
 from mosaic_worker.learning.fast_losses.verified import LearningStep
 from mosaic_worker.learning.replay_buffer import Batch, ReplayBuffer
 from mosaic_worker.learning.run_state import RunState
+from mosaic_worker.learning.schedules import exploration, multiples_passed
 from mosaic_worker.learning.script_main import run_script
 from mosaic_worker.learning.seeding import prepare_torch
 from mosaic_worker.policies.policy import Policy, fill
@@ -256,7 +255,7 @@ def make_evaluation_env(args: Args, render_mode: str | None = None) -> gym.Env[A
 
 def main() -> int:
     description = "Train with C51 on an environment with discrete actions."
-    return run_script("c51", description, Args, check, make_envs, train)
+    return run_script("c51", description, Args, check, make_envs, train, twin="c51_jax")
 
 
 if __name__ == "__main__":

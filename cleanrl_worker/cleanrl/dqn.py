@@ -27,9 +27,7 @@ from mosaic_worker.learning.environments import Environments, make_env, make_sin
 from mosaic_worker.learning.epsilon_greedy import (
     EpsilonGreedyCollector,
     EpsilonGreedyPolicy,
-    exploration,
     highest_value,
-    multiples_passed,
 )
 from mosaic_worker.learning.fast_acting import numpy_form
 from mosaic_worker.learning.fast_losses.dqn import DqnGradient
@@ -37,6 +35,7 @@ from mosaic_worker.learning.fast_losses.rectified import is_rectified
 from mosaic_worker.learning.fast_losses.verified import LearningStep
 from mosaic_worker.learning.replay_buffer import Batch, ReplayBuffer
 from mosaic_worker.learning.run_state import RunState
+from mosaic_worker.learning.schedules import exploration, multiples_passed
 from mosaic_worker.learning.script_main import run_script
 from mosaic_worker.learning.seeding import prepare_torch
 from mosaic_worker.policies.policy import Policy, fill
@@ -232,7 +231,7 @@ def make_evaluation_env(args: Args, render_mode: str | None = None) -> gym.Env[A
 
 def main() -> int:
     description = "Train with DQN on an environment with discrete actions."
-    return run_script("dqn", description, Args, check, make_envs, train)
+    return run_script("dqn", description, Args, check, make_envs, train, twin="dqn_jax")
 
 
 if __name__ == "__main__":

@@ -5,21 +5,25 @@
 The twin of ``ppo.py`` for environments that exist in JAX (`mosaic_worker.compiled`): same flags, same tags, and
 checkpoints with the same tensors, which act through either. The run counts in whole rollouts, between which it can be
 paused, stopped and resumed to the bit. The first run of a shape is compiled, which takes some seconds; it is kept.
+With ``--seeds 16`` one program trains 16 learners side by side, each of which becomes a run of its own.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from mosaic_protocol.seed_runs import MOST
 from mosaic_worker.compiled import environment
 from mosaic_worker.compiled.adam import Moments, clipped, descended, no_moments
-from mosaic_worker.compiled.carried import Carried
+from mosaic_worker.compiled.carried import Carried, CarriedPart, side_by_side
 from mosaic_worker.compiled.environment import CompiledEnvs, Rows, Seen
 from mosaic_worker.compiled.names import require_compiled, require_jax
 from mosaic_worker.compiled.networks import Arrays, orthogonal_layers, tanh_network
@@ -28,9 +32,11 @@ from mosaic_worker.learning.argument_checks import check_minibatches, check_rang
 from mosaic_worker.learning.run_state import RunState
 from mosaic_worker.learning.script_main import run_script
 from mosaic_worker.state.training_state import TrainingState
+from mosaic_worker.training.seed_session import SeedSession
 from mosaic_worker.training.session import TrainingSession
 
 ALGORITHM = "ppo_jax"
+LOST = "The loss is no longer finite; a lower --learning-rate may help."
 TRACED = ("gamma", "gae_lambda", "clip_coef", "ent_coef", "vf_coef", "max_grad_norm", "target_kl")
 
 
@@ -84,6 +90,8 @@ class Args:
     target_kl: float | None = None
     """End the passes over a rollout once the policy has moved this far."""
 
+    seeds: int = 1
+    """How many seeds to train in one program, from --seed on; each becomes a run of its own when all are done."""
     xla_threads: int = 1
     """CPU threads for JAX; more than one slows networks this small down."""
     checkpoint_every: int = 100_000
@@ -142,8 +150,13 @@ def first_learner(args: Args, envs: CompiledEnvs) -> Learner:
     learned = jax.device_put(layers)
     key = jax.device_put(np.array([args.seed >> 32, args.seed & 0xFFFFFFFF], np.uint32))
     chances = random.random((args.num_envs, envs.world.CHANCES), dtype=np.float32)
-    rows = jax.jit(partial(environment.begin, envs.world))(chances)
-    return Learner(learned, no_moments(learned), key, rows)
+    return Learner(learned, no_moments(learned), key, beginning(envs.env_id)(chances))
+
+
+@cache
+def beginning(env_id: str) -> Any:
+    """Environments at the start of an episode as a compiled function of chances."""
+    return jax.jit(partial(environment.begin, CompiledEnvs(env_id, 1).world))
 
 
 def rollout(envs: CompiledEnvs, steps: int, learner: Learner, key: jax.Array) -> tuple[Rows, Any]:
@@ -275,8 +288,9 @@ def improved(learner: Learner, batch: Batch, shape: Shape, knobs: Knobs, key: ja
 
 
 @cache
-def program(shape: Shape) -> Any:
-    """One rollout and its update as one compiled function of (learner, knobs)."""
+def program(shape: Shape, *, is_of_seeds: bool = False) -> Any:
+    """One rollout and its update as one compiled function of (learner, knobs); `is_of_seeds`: of learners side by
+    side."""
     envs = CompiledEnvs(shape.env_id, shape.num_envs)
 
     def update(learner: Learner, knobs: Knobs) -> Any:
@@ -288,35 +302,31 @@ def program(shape: Shape) -> Any:
         ended = seen.terminated | seen.truncated
         return learner._replace(key=key, rows=rows), told, (ended, seen.returns, seen.lengths)
 
-    return jax.jit(update, donate_argnums=0)
+    return jax.jit(jax.vmap(update, in_axes=(0, None)) if is_of_seeds else update, donate_argnums=0)
 
 
 def train(args: Args, envs: CompiledEnvs, session: TrainingSession) -> None:
+    if args.seeds > 1:
+        train_seeds(args, envs, session)
+        return
     update = program(shape_of(args))
-    carried = Carried(first_learner(args, envs))
-    counter = Counter()
-    state = TrainingState()
-    state.arrays("agent", carried, "learned")
-    state.attributes("learner", carried, "rest")
-    state.attributes("counter", counter, "global_step")
-    run = RunState(session, state, envs, args, counter, fixed=("num_envs", "num_steps"))
+    carried, counter = Carried(first_learner(args, envs)), Counter()
+    run = run_state(args, envs, session, carried, counter)
     run.restore()
 
-    batch_size = args.num_envs * args.num_steps
-    steps = math.ceil(args.total_timesteps / batch_size) * batch_size
-    knobs: Knobs = {name: np.float32(getattr(args, name) or 0) for name in TRACED}
+    batch_size, steps = args.num_envs * args.num_steps, steps_of(args)
+    knobs = knobs_of(args)
     session.begin(steps)
     while counter.global_step < steps:
         session.safe_point(counter.global_step)
         if session.stop_requested:
             break
-        share = 1 - counter.global_step / steps if args.anneal_lr else 1.0
-        knobs["learning_rate"] = np.float32(args.learning_rate * share)
+        knobs["learning_rate"] = rate_at(args, counter.global_step)
         carried.value, (total, figures), episodes = update(carried.value, knobs)
         tell_episodes(session, counter.global_step, *map(np.asarray, episodes))
         counter.global_step += batch_size
         if not math.isfinite(float(total)):
-            raise FloatingPointError("The loss is no longer finite; a lower --learning-rate may help.")
+            raise FloatingPointError(LOST)
         logged = {tag: float(value) for tag, value in figures.items()}
         logged["charts/learning_rate"] = float(knobs["learning_rate"])
         logged["charts/SPS"] = run.steps_per_second
@@ -329,6 +339,108 @@ class Counter:
     """Counts environment steps."""
 
     global_step = 0
+
+
+def run_state(args: Args, envs: CompiledEnvs, session: TrainingSession, carried: Carried, counter: Counter) -> RunState:
+    """What a checkpoint keeps."""
+    state = TrainingState()
+    state.arrays("agent", carried, "learned")
+    state.attributes("learner", carried, "rest")
+    state.attributes("counter", counter, "global_step")
+    return RunState(session, state, envs, args, counter, fixed=("num_envs", "num_steps"))
+
+
+def steps_of(args: Args) -> int:
+    """Environment steps in all, of each seed."""
+    batch_size = args.num_envs * args.num_steps
+    return math.ceil(args.total_timesteps / batch_size) * batch_size
+
+
+def knobs_of(args: Args) -> Knobs:
+    return {name: np.float32(getattr(args, name) or 0) for name in TRACED}
+
+
+def rate_at(args: Args, step: int) -> np.float32:
+    return np.float32(args.learning_rate * (1 - step / steps_of(args) if args.anneal_lr else 1.0))
+
+
+class Seed:
+    """One of several learners: what it tells, and what it leaves."""
+
+    def __init__(self, args: Args, envs: CompiledEnvs, session: SeedSession, together: Carried, number: int) -> None:
+        self.session, self.counter = session, Counter()
+        self.run = run_state(args, envs, session, CarriedPart(together, number), self.counter)
+        self.run.restore()
+
+    def tell(self, total: float, logged: dict[str, float], episodes: Any, batch_size: int) -> None:
+        """What an update brought. A learner whose loss is not finite any more is lost, with its last good checkpoint
+        kept; nothing of it reaches the others, which go on."""
+        tell_episodes(self.session, self.counter.global_step, *episodes)
+        self.counter.global_step += batch_size
+        if math.isfinite(total):
+            self.session.scalars(self.counter.global_step, logged)
+        else:
+            print(f"Seed {self.session.seed} is lost, the others go on: {LOST}", flush=True)
+            self.session.say_failed(LOST)
+
+
+def train_seeds(args: Args, envs: CompiledEnvs, session: TrainingSession) -> None:
+    """Learners of several seeds, updated by one program. Each has a session of its own within that of the run, whose
+    figures are means over the seeds that are left; it is paused and stopped as one."""
+    update = program(shape_of(args), is_of_seeds=True)
+    numbers = range(args.seed, args.seed + args.seeds)
+    together = Carried(side_by_side([first_learner(replace(args, seed=seed), envs) for seed in numbers]))
+    batch_size, steps, knobs, step = args.num_envs * args.num_steps, steps_of(args), knobs_of(args), 0
+    with ExitStack() as stack:
+        told = asdict(args)
+        sessions = [SeedSession(session, told, ALGORITHM, seed, args.seeds) for seed in numbers]
+        for one in sessions:
+            stack.enter_context(one)
+        seeds = [Seed(args, envs, one, together, number) for number, one in enumerate(sessions)]
+        session.begin(steps)
+        for one in sessions:
+            one.begin(steps)
+        while step < steps:
+            session.safe_point(step)
+            if session.stop_requested:
+                break
+            knobs["learning_rate"] = rate_at(args, step)
+            together.value, (totals, figures), episodes = update(together.value, knobs)
+            step += batch_size
+            totals, figures, episodes = jax.tree.map(np.asarray, (totals, figures, episodes))
+            speed = {
+                "charts/learning_rate": float(knobs["learning_rate"]),
+                "charts/SPS": session.steps_per_second(step),
+            }
+            for number, seed in enumerate(seeds):
+                if not seed.session.is_over:
+                    logged = {tag: float(values[number]) for tag, values in figures.items()} | speed
+                    seed.tell(float(totals[number]), logged, [part[number] for part in episodes], batch_size)
+            left = [number for number, seed in enumerate(seeds) if not seed.session.is_over]
+            if not left:
+                raise FloatingPointError(f"Every seed is lost. {LOST}")
+            tell_means(session, step, left, figures, episodes, speed)
+            if session.is_checkpoint_due(step):
+                session.note_saved(step)
+                for number in left:
+                    seeds[number].run.save(required=False)
+        for seed in seeds:
+            if not seed.session.is_over:
+                seed.run.save_last()
+                (seed.session.say_completed if step >= steps else seed.session.say_stopped)()
+    session.note_step(step)
+
+
+def tell_means(
+    session: TrainingSession, step: int, left: Sequence[int], figures: Any, episodes: Any, speed: Any
+) -> None:
+    """What the seeds that are left logged, in the mean: episodes, losses, and the steps of all of them a second."""
+    ended, returns, lengths = (part[left] for part in episodes)
+    if ended.any():
+        found = {"charts/episodic_return": returns[ended].mean(), "charts/episodic_length": lengths[ended].mean()}
+        session.scalars(step, found, returns=returns[ended].tolist())
+    means = {tag: float(values[left].mean()) for tag, values in figures.items()}
+    session.scalars(step, means | speed | {"charts/SPS": speed["charts/SPS"] * len(left)})
 
 
 def tell_episodes(session: TrainingSession, before: int, ended: Any, returns: Any, lengths: Any) -> None:
@@ -348,12 +460,13 @@ def check(args: Args) -> None:
     require_jax(ALGORITHM)
     check_ranges(
         args,
-        counts=("total_timesteps", "num_envs", "num_steps", "num_minibatches", "update_epochs", "xla_threads"),
+        counts=("total_timesteps", "num_envs", "num_steps", "num_minibatches", "update_epochs", "seeds", "xla_threads"),
         not_negative=("seed", "checkpoint_every", "checkpoint_keep", "ent_coef", "vf_coef"),
         positive=("learning_rate", "clip_coef", "max_grad_norm", "target_kl"),
         fractions=("gamma", "gae_lambda"),
     )
     check_minibatches(args)
+    check_seeds(args)
     rows = args.num_envs * args.num_steps
     require(
         rows % args.num_minibatches == 0,
@@ -364,6 +477,14 @@ def check(args: Args) -> None:
         "--capture-video: a compiled environment draws nothing; film the policy with mosaic eval --record.",
     )
     require_compiled(ALGORITHM, args.env_id, twin="ppo")
+
+
+def check_seeds(args: Args) -> None:
+    """Raise UsageError for what several seeds cannot share."""
+    require(args.seeds <= MOST, f"--seeds must be at most {MOST}, got {args.seeds}.")
+    if args.seeds > 1:
+        require(not args.resume, "--resume goes on with one seed, from a checkpoint of its run: leave --seeds out.")
+        require(not args.track, "--track sends one run to Weights & Biases: leave --seeds out, or send them later.")
 
 
 def make_envs(args: Args) -> CompiledEnvs:

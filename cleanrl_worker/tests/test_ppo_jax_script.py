@@ -16,6 +16,7 @@ import torch
 
 from cleanrl_worker.cleanrl import ppo, ppo_jax
 from cleanrl_worker.config import PACKAGE
+from mosaic_protocol.seed_runs import folder_of
 from mosaic_worker.compiled.environment import Seen
 from mosaic_worker.compiled.networks import tanh_network
 from mosaic_worker.compiled.xla import jax, jnp
@@ -27,6 +28,7 @@ from mosaic_worker.scripts.argument_check import check_arguments
 from mosaic_worker.state import checkpoints
 from mosaic_worker.tests import script_tools
 from mosaic_worker.tests.script_tools import checkpoints_of, differing, logged_rows, newest_tensors, only_run
+from mosaic_worker.training.session import TrainingSession
 
 SCRIPT = Path(str(ppo_jax.__file__))
 KNOBS = {name: np.float32(getattr(ppo_jax.Args(), name) or 0) for name in ppo_jax.TRACED}
@@ -51,7 +53,7 @@ def run_main(monkeypatch: pytest.MonkeyPatch, directory: Path, *flags: str, scri
 def test_flags_and_defaults_are_those_of_the_twin() -> None:
     ours, theirs = dataclasses.asdict(ppo_jax.Args()), dataclasses.asdict(ppo.Args())
     assert set(theirs) - set(ours) == {"torch_deterministic", "torch_threads", "cuda"}
-    assert set(ours) - set(theirs) == {"xla_threads"}
+    assert set(ours) - set(theirs) == {"xla_threads", "seeds"}
     shared = set(ours) & set(theirs) - {"exp_name"}
     assert {name: ours[name] for name in shared} == {name: theirs[name] for name in shared}
 
@@ -311,6 +313,140 @@ def test_a_checkpoint_acts_as_the_network_does_and_without_jax(tmp_path: Path, m
     )
     done = subprocess.run([sys.executable, "-c", program, str(path)], cwd=PACKAGE.parent, check=False)
     assert done.returncode == 0
+
+
+# --- several seeds -----------------------------------------------------------------------------------------
+
+SEEDS = ["--seeds", "3", "--seed", "5", "--num-envs", "2", "--num-steps", "64", "--num-minibatches", "2"]
+
+
+def folders_of(directory: Path) -> dict[int, Path]:
+    return {seed: folder_of(only_run(directory), seed) for seed in (5, 6, 7)}
+
+
+def steps_of(paths: list[Path]) -> list[int]:
+    return [checkpoints.read_manifest(path).step for path in paths]
+
+
+def rows_in(folder: Path) -> list[tuple[int, dict[str, float]]]:
+    """What a seed logged, as :func:`logged_rows` has it of a run."""
+    place = folder.parent / f"as {folder.name}"
+    (place / "runs").mkdir(parents=True)
+    (place / "runs" / "one").symlink_to(folder)
+    return logged_rows(place)
+
+
+def test_each_of_several_seeds_learns_as_it_would_alone_and_leaves_what_it_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = [*SEEDS, "--total-timesteps", "256", "--checkpoint-every", "128"]
+    assert run_main(monkeypatch, tmp_path / "all", *flags) == 0
+    alone = [flag for flag in flags if flag not in ("--seeds", "3")]
+    tags: set[frozenset[str]] = set()
+    for seed, folder in folders_of(tmp_path / "all").items():
+        assert run_main(monkeypatch, tmp_path / str(seed), *alone, "--seed", str(seed)) == 0
+        paths, theirs = checkpoints.list_checkpoints(folder / "checkpoints"), checkpoints_of(tmp_path / str(seed))
+        manifests = [checkpoints.read_manifest(path) for path in paths]
+        assert (
+            [one.step for one in manifests] == [checkpoints.read_manifest(path).step for path in theirs] == [128, 256]
+        )
+        assert (manifests[-1].args["seed"], manifests[-1].args["seeds"]) == (seed, 1)
+        ours, expected = checkpoints.load(paths[-1]).tensors, newest_tensors(tmp_path / str(seed))
+        assert {name: one.shape for name, one in ours.items()} == {name: one.shape for name, one in expected.items()}
+        for name in agent_tensors(ppo.Agent(4, 2)):  # to rounding: side by side sums are made in another order
+            np.testing.assert_allclose(ours[name], expected[name], atol=1e-4, err_msg=name)
+        rows = rows_in(folder)
+        tags |= {frozenset(values) for _, values in rows}
+        told, other = (
+            [values["charts/episodic_return"] for _, values in found if "charts/episodic_return" in values]
+            for found in (rows, logged_rows(tmp_path / str(seed)))
+        )
+        assert told[:3] == other[:3] and len(told) > 3
+    assert tags == {frozenset(values) for _, values in logged_rows(tmp_path / "5")}
+    means = [values for _, values in logged_rows(tmp_path / "all") if "losses/value_loss" in values]
+    assert len(means) == 2 and not (only_run(tmp_path / "all") / "checkpoints").exists()
+
+
+def test_a_run_goes_on_from_the_checkpoint_of_a_seed_as_from_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = [*SEEDS, "--total-timesteps", "128"]
+    assert run_main(monkeypatch, tmp_path / "all", *few) == 0
+    (path,) = checkpoints.list_checkpoints(folders_of(tmp_path / "all")[6] / "checkpoints")
+    assert run_main(monkeypatch, tmp_path / "on", "--resume", str(path), "--total-timesteps", "256") == 0
+    assert checkpoints.read_manifest(checkpoints_of(tmp_path / "on")[-1]).args["seed"] == 6
+    assert run_main(monkeypatch, tmp_path / "warm", *few, "--warm-start", str(path), "--learning-rate", "1e-30") == 0
+    given = checkpoints.load(path).tensors
+    for folder in folders_of(tmp_path / "warm").values():
+        (begun,) = checkpoints.list_checkpoints(folder / "checkpoints")
+        found = checkpoints.load(begun).tensors
+        assert all(torch.equal(given[one], found[one]) for one in agent_tensors(ppo.Agent(4, 2)))
+    for flags, said in (
+        (["--resume", str(path)], "--resume goes on with one seed"),
+        (["--track"], "--track sends one run"),
+        (["--seeds", "300"], "--seeds must be at most 256, got 300."),
+    ):
+        assert run_main(monkeypatch, tmp_path / "no", *few, *flags) == 2
+        assert said in capsys.readouterr().err
+
+
+def spoilt(monkeypatch: pytest.MonkeyPatch, *numbers: int) -> None:
+    """From the second update on these seeds, by their place, are lost."""
+    whole = ppo_jax.program
+
+    def spoiling(shape: Any, *, is_of_seeds: bool = False) -> Any:
+        update, calls = whole(shape, is_of_seeds=is_of_seeds), iter(range(100))
+
+        def call(learner: Any, knobs: Any) -> Any:
+            learner, (total, figures), episodes = update(learner, knobs)
+            if next(calls) == 1:
+                for number in numbers:
+                    lost = {name: one.at[number].set(jnp.nan) for name, one in learner.learned.items()}
+                    learner, total = learner._replace(learned=lost), total.at[number].set(jnp.nan)
+            return learner, (total, figures), episodes
+
+        return call
+
+    monkeypatch.setattr(ppo_jax, "program", spoiling)
+
+
+def test_a_seed_that_is_lost_keeps_its_last_good_checkpoint_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = [*SEEDS, "--total-timesteps", "512", "--checkpoint-every", "128"]
+    assert run_main(monkeypatch, tmp_path / "well", *flags) == 0
+    spoilt(monkeypatch, 1)
+    assert run_main(monkeypatch, tmp_path / "one", *flags) == 0
+    assert "Seed 6 is lost, the others go on: The loss is no longer finite" in capsys.readouterr().out
+    found = {
+        seed: checkpoints.list_checkpoints(folder / "checkpoints")
+        for seed, folder in folders_of(tmp_path / "one").items()
+    }
+    assert {seed: checkpoints.read_manifest(paths[-1]).step for seed, paths in found.items()} == {
+        5: 512,
+        6: 128,
+        7: 512,
+    }
+    for seed in (5, 7):
+        (*_, well) = checkpoints.list_checkpoints(folders_of(tmp_path / "well")[seed] / "checkpoints")
+        assert differing(checkpoints.load(well).tensors, checkpoints.load(found[seed][-1]).tensors) == []
+    spoilt(monkeypatch, 0, 1, 2)
+    assert run_main(monkeypatch, tmp_path / "all", *flags) == 1
+    assert "Every seed is lost. The loss is no longer finite" in capsys.readouterr().err
+
+
+def test_seeds_stop_together_each_with_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = TrainingSession.safe_point
+
+    def stopping(session: TrainingSession, step: int) -> None:
+        session.stop_requested = step >= 256
+        original(session, step)
+
+    monkeypatch.setattr(TrainingSession, "safe_point", stopping)
+    assert run_main(monkeypatch, tmp_path, *SEEDS, "--total-timesteps", "9000") == 0
+    for folder in folders_of(tmp_path).values():
+        (path,) = checkpoints.list_checkpoints(folder / "checkpoints")
+        assert checkpoints.read_manifest(path).step == 256
 
 
 # --- processes ---------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,3 +55,24 @@ class Carried:
     def _rest(self) -> tuple[dict[str, Any], Any]:
         found, shape = jax.tree_util.tree_flatten_with_path(self.value._replace(learned={}))
         return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in found}, shape
+
+
+class CarriedPart(Carried):
+    """One of several values that one program carries side by side, along the first axis of every array."""
+
+    def __init__(self, together: Carried, number: int) -> None:
+        self._together, self._number = together, number
+
+    @property
+    def value(self) -> Any:
+        return jax.tree.map(lambda one: one[self._number], self._together.value)
+
+    @value.setter
+    def value(self, fresh: Any) -> None:
+        put = lambda one, new: one.at[self._number].set(new)  # noqa: E731
+        self._together.value = jax.tree.map(put, self._together.value, fresh)
+
+
+def side_by_side(values: Sequence[Any]) -> Any:
+    """Values of one shape as one, along a first axis of every array."""
+    return jax.device_put(jax.tree.map(lambda *parts: np.stack(parts), *values))

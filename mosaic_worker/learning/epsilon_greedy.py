@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mosaic_worker.learning.environments import Environments
-from mosaic_worker.learning.fast_acting import Rows, numpy_form
+from mosaic_worker.learning.fast_acting import NumpyForm, Rows, numpy_form
 from mosaic_worker.learning.replay_buffer import ReplayBuffer
 from mosaic_worker.learning.seeding import action_stream
 from mosaic_worker.policies.policy import flat_rows, now_and_then_at_random
@@ -40,7 +40,11 @@ def highest_mean(network: nn.Module, atoms: Tensor) -> Choice:
 
 def means_of(network: nn.Module, atoms: Tensor) -> Callable[[Rows], Rows]:
     """The mean of each action's distribution over the atoms."""
-    outputs, places = numpy_form(network), atoms.cpu().numpy()
+    return means_over(numpy_form(network), atoms.cpu().numpy())
+
+
+def means_over(outputs: NumpyForm, places: Rows) -> NumpyForm:
+    """The same of a network's form in numpy, and of atoms in numpy."""
 
     def means(rows: Rows) -> Rows:
         logits = outputs(rows).reshape(len(rows), -1, len(places))
@@ -49,19 +53,6 @@ def means_of(network: nn.Module, atoms: Tensor) -> Callable[[Rows], Rows]:
         return found
 
     return means
-
-
-def exploration(args: Any, step: int) -> float:
-    """The share of random actions: falls linearly from start_e to end_e, then stays."""
-    duration = args.exploration_fraction * args.total_timesteps
-    if step >= duration:
-        return args.end_e
-    return args.start_e + step / duration * (args.end_e - args.start_e)
-
-
-def multiples_passed(every: int, before: int, after: int) -> int:
-    """How many multiples of `every` lie in (before, after]: what is due, however many steps one loop makes."""
-    return after // every - before // every
 
 
 class EpsilonGreedyCollector:

@@ -37,7 +37,7 @@ def numpy_form(network: nn.Module) -> NumpyForm:
     if kinds == [nn.Linear, nn.Tanh, nn.Linear, nn.Tanh, nn.Linear]:
         return _two_hidden_tanh(layers_of(network))
     if kinds == [nn.Linear, nn.ReLU, nn.Linear, nn.ReLU, nn.Linear]:
-        return _two_hidden_relu(layers_of(network))
+        return two_hidden_relu(layers_of(network))
     return textbook_form(network)
 
 
@@ -64,7 +64,8 @@ def _two_hidden_tanh(layers: Layers) -> NumpyForm:
     return call
 
 
-def _two_hidden_relu(layers: Layers) -> NumpyForm:
+def two_hidden_relu(layers: Layers) -> NumpyForm:
+    """``nn.Sequential(Linear, ReLU, Linear, ReLU, Linear)`` of these layers."""
     (weight_1, bias_1), (weight_2, bias_2), (weight_3, bias_3) = layers
 
     def call(rows: Rows) -> Rows:

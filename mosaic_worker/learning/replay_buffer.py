@@ -51,6 +51,10 @@ class ReplayBuffer:
         observations, next_observations = rows[:, : self.size], rows[:, self.size : -3]
         return Batch(observations, next_observations, rows[:, -3:-2].long(), rows[:, -2], rows[:, -1])
 
+    def draw(self, count: int, random: np.random.Generator) -> NDArray[np.float32]:
+        """The same without PyTorch: whole rows, as they lie."""
+        return self.array[random.integers(self.filled, size=count)]
+
     @property
     def contents(self) -> dict[str, Any]:
         """What a checkpoint keeps; no rows unless they are to be saved."""

@@ -45,3 +45,10 @@ class ProgressLine:
         if recent := self._episodes.own_recent:
             line += f", return {sum(recent) / len(recent):.1f} (mean of the last {len(recent)} episodes)"
         print(line, flush=True)
+
+
+class NoProgress(ProgressLine):
+    """For a session whose progress somebody else tells."""
+
+    def _print(self, step: int, seconds: float) -> None:
+        return

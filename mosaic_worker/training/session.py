@@ -173,6 +173,11 @@ class TrainingSession:
         self._requests.stop_requested = wanted
 
     @property
+    def is_supervised(self) -> bool:
+        """Whether somebody holds the other end: a supervisor or the daemon. By hand there is none."""
+        return self._requests.link is not None
+
+    @property
     def checkpoint_requested(self) -> bool:
         """Whether somebody wants a checkpoint now; writing one answers that."""
         return self._requests.checkpoint_requested
@@ -415,6 +420,11 @@ class TrainingSession:
             return writer.write_when_there_is_space(content, self._does_without_a_checkpoint, self._flush_sinks)
         writer.begin(**content)
         return None
+
+    def note_saved(self, step: int) -> None:
+        """What a step is to leave was saved by other means than :meth:`save_checkpoint`, which answers a request."""
+        self._step = self._saved_at = step
+        self._requests.checkpoint_requested = False
 
     def has_saved(self, step: int) -> bool:
         """Whether the newest checkpoint that this run has on the disk is that of a step. Waits for one that is being

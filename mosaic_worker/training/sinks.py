@@ -69,14 +69,19 @@ class _Load:
     tells its speed: often enough for a curve, and never in a row of each episode. Only the daemon's curves are drawn
     over it, so it is not in the files of TensorBoard. So is how busy its GPUs are, where it has any."""
 
-    def __init__(self) -> None:
-        self._began = time.process_time()
+    def __init__(self, share: float = 1.0) -> None:
+        self._began, self._share = time.process_time(), share
         self._gpus = GpuLoad()
 
     def beside(self, values: dict[str, float | None]) -> dict[str, float | None]:
         if SPS_TAG not in values or CPU_TAG in values:
             return values
-        return {**values, CPU_TAG: time.process_time() - self._began, **_memory(), **self._gpus.newest()}
+        return {
+            **values,
+            CPU_TAG: self._share * (time.process_time() - self._began),
+            **_memory(),
+            **self._gpus.newest(),
+        }
 
     def close(self) -> None:
         self._gpus.close()
@@ -99,17 +104,18 @@ class JournalSink(Sink):
         journal: OutboxWriter,
         tell: Callable[[int], None] = lambda seq: None,
         on_wait: Callable[[str], None] = lambda sentence: None,
+        share: float = 1.0,
     ) -> None:
         """``tell`` hears the number of the newest row while rows wait for disk space: if they die with this process,
         somebody can say how many they were. ``on_wait`` hears a sentence when they begin to wait, and "" when they are
-        written."""
+        written. ``share``: of what the process computes, what is done for this run."""
         from mosaic_protocol.events import MetricRow
 
         self.journal = journal
         self._row = MetricRow
         self._tell, self._told, self._told_at = tell, 0, 0.0
         self._on_wait, self._waits = on_wait, False
-        self._load = _Load()
+        self._load = _Load(share)
 
     def scalars(self, step: int, numbers: Mapping[str, float]) -> None:
         self.journal.append(self._row(step=step, values=self._load.beside(_finite(numbers))))

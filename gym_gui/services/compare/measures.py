@@ -18,8 +18,10 @@ from gym_gui.services.checkpoints.errors import CheckpointsError
 from gym_gui.services.checkpoints.evaluations import kept
 from gym_gui.services.checkpoints.registry import TrainingRegistry
 from gym_gui.services.compare.statistics import Array
+from gym_gui.services.run_labels import config_of, worker_settings
 from mosaic_protocol.headline import CPU_TAG, RECENT_EPISODES, RECENT_MEANS, RETURN_TAG
 from mosaic_protocol.paths import MosaicPaths
+from mosaic_protocol.seed_runs import seeds_of
 from mosaic_protocol.states import Outcome, RunState
 
 if TYPE_CHECKING:
@@ -135,7 +137,10 @@ def _cpu(client: TrainerClient, run: pb.Run, steps: Array) -> Array | None:
 
 
 def why_left_out(run: pb.Run, *, unfinished: bool) -> str:
-    """Why a run does not count, "" for one that does. A run that failed did not reach what it would have."""
+    """Why a run does not count, "" for one that does. A run that failed did not reach what it would have; the program
+    of several seeds shows their mean, and each of them counts itself."""
+    if seeds := seeds_of(worker_settings(config_of(run.config_json))):
+        return f"its {len(seeds)} seeds are runs of their own"
     if unfinished or run.outcome == Outcome.COMPLETED:
         return ""
     if run.state != RunState.TERM:

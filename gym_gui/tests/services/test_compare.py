@@ -133,6 +133,13 @@ def test_runs_that_did_not_complete_do_not_count_unless_wanted(about: dict[str, 
     assert why_left_out(made(1, **about), unfinished=True) == ""
 
 
+def test_a_program_of_several_seeds_does_not_count_beside_them() -> None:
+    config = {"metadata": {"worker": {"config": {"algo": "ppo_jax", "seed": 1, "params": {"seeds": 16}}}}}
+    program = made(1, algo="ppo_jax", config_json=json.dumps(config))
+    for unfinished in (True, False):
+        assert why_left_out(program, unfinished=unfinished) == "its 16 seeds are runs of their own"
+
+
 # ---- side by side ------------------------------------------------------------------------------------------------
 
 

@@ -14,12 +14,11 @@ from mosaic_worker.learning.adam import FlatAdam
 from mosaic_worker.learning.continuous_acting import SquashedGaussianActor, TanhActor, squashed_policy, tanh_policy
 from mosaic_worker.learning.epsilon_greedy import (
     EpsilonGreedyPolicy,
-    exploration,
     highest_mean,
     highest_value,
-    multiples_passed,
 )
 from mosaic_worker.learning.fast_acting import GaussianActor, SoftmaxActor, layers_of, numpy_form, textbook_form
+from mosaic_worker.learning.schedules import exploration, multiples_passed
 
 
 def mlp(kind: type[nn.Module], sizes: tuple[int, ...]) -> nn.Sequential:

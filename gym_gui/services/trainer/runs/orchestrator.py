@@ -55,6 +55,7 @@ from gym_gui.services.trainer.runs.reordering import (
 )
 from gym_gui.services.trainer.runs.run_queue import Demand, Reservation, RunQueue
 from gym_gui.services.trainer.runs.run_record import RunRecord
+from gym_gui.services.trainer.runs.seed_runs import SeedRuns
 from gym_gui.services.trainer.runs.tracked_run import TrackedRun
 from gym_gui.services.trainer.runs.watchdog import Moment
 from gym_gui.services.trainer.settings import TrainerSettings
@@ -69,6 +70,7 @@ from mosaic_protocol.imported_runs import IMPORTED
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.plain_text import one_line
 from mosaic_protocol.run_config import LabelChange, RunConfig, RunConfigError, Schedule, parse_run_config, to_json
+from mosaic_protocol.seed_runs import seeds_of
 from mosaic_protocol.states import LIVE_STATES, Desired, RunState
 from mosaic_protocol.whole_files import write_whole
 from mosaic_protocol.worker_manifest import WorkerManifest
@@ -105,6 +107,7 @@ class TrainerOrchestrator:
         self.upkeep = StepUpkeep(hub.steps, self._kept_of_ended)
         self._work = BackgroundWork()
         self._clearing = RunClearing(hub, executor)
+        self._seed_runs = SeedRuns(paths, registry, hub, self._clearing)
         self.queue_keys = QueueKeys()
         self.before_submit: Callable[[], None] = lambda: None
         """Called before a run is judged: the keeper of the list of hosts looks at it."""
@@ -661,11 +664,19 @@ class TrainerOrchestrator:
         lost = 0 if unread else await asyncio.to_thread(self.hub.missing, run.run_id, dict(live.journalled))
         place = await self.executor.why_ended(run.run_id)
         how = (place.sentence, place.was_time) if place else ()
+        # Before the books are closed: afterwards nobody would do it.
+        for seed_run in await self._seed_runs.bring(live.run, tail):
+            self.upkeep.run_ended(seed_run.run_id)
         closed = await self.apply_surely(run.run_id, lc.Gone(tail, unread, lost, *how))
         await self._clearing.close_manifest(closed)
         if closed.journal_unread:
             self.unread_journals[run.run_id] = run.short
         self.upkeep.run_ended(run.run_id)
+
+    async def bring_seeds(self, run: RunRecord, stderr_tail: str = "") -> None:
+        """Make runs of the seeds that a program trained, if it did. May be repeated."""
+        for brought in await self._seed_runs.bring(run, stderr_tail):
+            self.upkeep.run_ended(brought.run_id)
 
     def kept_steps(self, run: RunRecord) -> int:
         """How many of its newest recorded steps a run keeps; 0 for all."""
@@ -732,6 +743,8 @@ def _require_here_or_able(config: RunConfig, *, interactive: bool, script: Forei
         return
     if interactive:
         raise RefusedError("a session is played here: leave --host out (its pictures go through this machine's memory)")
+    if seeds_of(config.worker.config):
+        raise RefusedError("a run of several seeds cannot go to another host yet: leave --host out")
     if script is not None or config.worker.config.get("dataset"):
         what = "script of your own" if script is not None else "dataset"
         raise RefusedError(f"a run with a {what} cannot go to another host yet: leave --host out")

@@ -43,9 +43,11 @@ class UnreadJournals:
     async def _is_settled(self, run_id: str) -> bool:
         """Whether nothing is left to be read, be it because the run was purged."""
         try:
-            with self._deletion.held(self._orchestrator.registry.get(run_id), "read to the end of its journal"):
+            ended = self._orchestrator.registry.get(run_id)
+            with self._deletion.held(ended, "read to the end of its journal"):
                 if await self._clearing.take_over_outbox(run_id, begun=True):
                     return False
+                await self._orchestrator.bring_seeds(ended)  # they were away with it
                 step = await asyncio.to_thread(self._orchestrator.hub.newest_step, run_id)
                 run = await self._orchestrator.apply_surely(run_id, lc.JournalRead(step))
                 await self._clearing.close_manifest(run)

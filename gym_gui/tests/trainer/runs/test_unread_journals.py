@@ -37,8 +37,14 @@ async def test_a_bug_that_one_journal_shows_leaves_the_others_read(
     monkeypatch.setattr(unread_journals, "RunClearing", lambda *_: Clearing())
     ended: asyncio.Queue[str] = asyncio.Queue()
 
+    brought: list[str] = []
+
     async def apply_surely(run_id: str, _: object) -> Any:
+        assert brought[-1] == run_id, "the mark stays until what was away with the journal is there"
         return registry.get(run_id)
+
+    async def bring_seeds(run: Any) -> None:
+        brought.append(run.run_id)
 
     registry, marked = Registry(), dict[str, str]()
     orchestrator: Any = SimpleNamespace(
@@ -47,6 +53,7 @@ async def test_a_bug_that_one_journal_shows_leaves_the_others_read(
         registry=registry,
         unread_journals=marked,
         apply_surely=apply_surely,
+        bring_seeds=bring_seeds,
         upkeep=SimpleNamespace(run_ended=ended.put_nowait),
     )
     task = asyncio.ensure_future(UnreadJournals(orchestrator, Deletion()).run())  # type: ignore[arg-type]
