@@ -45,8 +45,9 @@ def _is_atari(word: str) -> bool:
 
 
 def _provide_tree_map(jax: Any) -> None:
-    """JAX moved it; scripts of some years ago call it where it was."""
-    jax.tree_map = jax.tree.map
+    """JAX moved it; scripts of some years ago call it where it was. In the JAX of their time it still is there."""
+    if not hasattr(jax, "tree_map"):
+        jax.tree_map = jax.tree.map
 
 
 def _provide_distutils() -> None:
