@@ -56,7 +56,7 @@ bench: setup-dev ## run the benchmarks
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 coverage-matrix: setup-dev ## run every algorithm briefly through the daemon and write docs/coverage.md
-	@$(BIN)/python tools/coverage_matrix.py $(ARGS)
+	@$(BIN)/python -m tools.coverage_matrix $(ARGS)
 
 docs: setup-dev ## build the documentation site into build/site; a dead link fails it
 	@$(BIN)/python -m tools.build_docs $(ARGS)

@@ -13,7 +13,7 @@ from mosaic_protocol.plain_text import last_line
 from mosaic_worker.supervision.foreign_python import apart, module_command
 
 _PATIENCE_SECONDS = 60.0
-_OTHER_NAMES = frozenset({"envpool", "procgen", "pettingzoo", "isaacgym", "isaacgymenvs"})
+_OTHER_NAMES = frozenset({"envpool", "procgen", "pettingzoo", "supersuit", "isaacgym", "isaacgymenvs", "memory_gym"})
 """Libraries with environment names of their own, which only the script itself understands."""
 
 

@@ -7,7 +7,12 @@ from pathlib import Path
 from mosaic_protocol.suggest import did_you_mean
 from mosaic_worker.script_worker.config import ConfigError, require
 
-UPSTREAM_BUNDLE = "cleanrl_upstream"
+UPSTREAM_BUNDLE, JAX_BUNDLE = "cleanrl_upstream", "cleanrl_upstream_jax"
+
+
+def implied_bundle(algo: str) -> str:
+    """The bundle that a script runs in where none is named, as the manifest has it for clients."""
+    return JAX_BUNDLE if "_jax" in algo else UPSTREAM_BUNDLE
 
 
 def upstream_folder(cleanrl_path: str, python: Path) -> Path:

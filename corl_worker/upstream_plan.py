@@ -28,7 +28,7 @@ from mosaic_worker.errors import UsageError
 from mosaic_worker.harness.capabilities import Capabilities, of_source
 from mosaic_worker.harness.source import ScriptSource
 from mosaic_worker.script_worker.config import ConfigError, ScriptConfig, require
-from mosaic_worker.script_worker.plan import FoundScript, ScriptPlan, script_python
+from mosaic_worker.script_worker.plan import FoundScript, ScriptPlan, python_with_jax
 from mosaic_worker.scripts.flags import Flag, FlagError, checked, read_flags
 
 DATASET_VARIABLE, ENV_VARIABLE = "MOSAIC_OFFLINE_DATASET", "MOSAIC_OFFLINE_ENV"
@@ -55,7 +55,7 @@ class CorlPlan(ScriptPlan):
             return super().find(config)
         checkout = checkout_of(config)
         path = upstream_script(config.algo, checkout)
-        python = _python_for(path, config.bundle)
+        python = python_with_jax(path, config.bundle, UPSTREAM_BUNDLE, JAX_BUNDLE)
         return FoundScript(path, f"corl/{config.algo}", ("continuous",), python, (str(checkout),))
 
     @classmethod
@@ -106,21 +106,6 @@ def checkout_of(config: WorkerConfig) -> Path:
     root = Path(config.corl_path).expanduser()
     require(root.is_absolute() and root.is_dir(), f"there is no folder {config.corl_path!r} (give its full path)")
     return root
-
-
-def _python_for(path: Path, bundle: str) -> Path:
-    """That of the bundle; a script that needs JAX is told which bundle has it. Raises ConfigError."""
-    try:
-        needs_jax = "jax" in ScriptSource.read(path).imports
-    except (OSError, SyntaxError, ValueError):
-        needs_jax = False  # the plan says what is wrong with it
-    python = script_python(bundle or (JAX_BUNDLE if needs_jax else UPSTREAM_BUNDLE))
-    if needs_jax and not [*python.parent.parent.glob("lib/python3*/site-packages/jax")]:
-        raise ConfigError(
-            f"{path.stem} is written for JAX, which {python} has not: run `mosaic bundles install {JAX_BUNDLE}` and "
-            f"give --bundle {JAX_BUNDLE}"
-        )
-    return python
 
 
 def _flags(path: Path) -> dict[str, Flag]:

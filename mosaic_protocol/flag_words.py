@@ -32,7 +32,7 @@ def split_flags(words: Iterable[str]) -> Iterator[FlagWord]:
         elif rest and not rest[0].startswith("--"):
             yield flag, _name(flag), rest.pop(0)
         else:
-            off = flag.startswith("--no-")
+            off = flag.startswith(("--no-", "--no_"))
             yield flag, _name(f"--{flag[5:]}" if off else flag), not off
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
@@ -154,6 +155,9 @@ class Choice(StrictModel):
     metavar: Label | None = Field(default=None, description="What help calls its value.")
     sets: dict[SettingName, JsonValue] = Field(default={}, description="Settings that it implies, with their values.")
     bundle: PlainName | None = Field(default=None, description="The bundle that its scripts run in.")
+    bundles: dict[Annotated[str, Field(pattern=r"^[a-z0-9_.*]{1,64}$")], PlainName] = Field(
+        default={}, description="Bundles for algorithms with such names, * for anything, in place of that one."
+    )
     any_algorithm: bool = Field(default=False, description="The algorithm need not be one of the manifest's.")
     replaces_algorithm: bool = Field(default=False, description="It names what trains: no algorithm is given.")
     scripts: tuple[ScriptPattern, ...] = Field(
@@ -172,6 +176,11 @@ class Choice(StrictModel):
     def is_foreign(self) -> bool:
         """Whether what trains is not the worker's own."""
         return self.any_algorithm or self.replaces_algorithm
+
+    def bundle_for(self, algo: str) -> str | None:
+        """The bundle that the script of an algorithm runs in unless another one is chosen."""
+        named = (bundle for pattern, bundle in self.bundles.items() if fnmatchcase(algo, pattern))
+        return next(named, self.bundle)
 
     def script_in(self, folder: Path, algo: str) -> Path | None:
         """The script of an algorithm in a folder that somebody chose: the first that one of the patterns finds."""

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from mosaic_worker.learning.adam import MOMENTS, FlatAdam
 from mosaic_worker.learning.argument_checks import check_cuda, check_minibatches, check_no_upload, check_ranges
-from mosaic_worker.learning.environments import DISCRETE_SCRIPTS, make_vector_envs, observation_size
+from mosaic_worker.learning.environments import DISCRETE_SCRIPTS, make_env, make_vector_envs, observation_size
 from mosaic_worker.learning.fast_acting import GaussianActor, numpy_form
 from mosaic_worker.learning.normalising import Normaliser, NormalisingCollector
 from mosaic_worker.learning.rollouts import Batch, PpoLosses, evaluate, minibatch_count, ppo_figures
@@ -35,7 +35,6 @@ from mosaic_worker.learning.seeding import prepare_torch
 from mosaic_worker.policies.policy import Policy, fill
 from mosaic_worker.state.checkpoints import Checkpoint
 from mosaic_worker.state.training_state import TrainingState
-from mosaic_worker.training.environments import make_env
 from mosaic_worker.training.session import TrainingSession
 
 ALGORITHM = "ppo_continuous_action"

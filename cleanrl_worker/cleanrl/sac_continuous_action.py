@@ -29,7 +29,7 @@ from mosaic_worker.learning.continuous_acting import (
     squashed_policy,
     steps_before_learning,
 )
-from mosaic_worker.learning.environments import DISCRETE_SCRIPTS, make_vector_envs, observation_size
+from mosaic_worker.learning.environments import DISCRETE_SCRIPTS, make_env, make_vector_envs, observation_size
 from mosaic_worker.learning.replay_buffer import ContinuousBatch, ContinuousReplayBuffer
 from mosaic_worker.learning.run_state import RunState
 from mosaic_worker.learning.script_main import run_script
@@ -39,7 +39,6 @@ from mosaic_worker.learning.twin_critics import TwinCritics
 from mosaic_worker.policies.policy import Policy, fill
 from mosaic_worker.state.checkpoints import Checkpoint
 from mosaic_worker.state.training_state import TrainingState
-from mosaic_worker.training.environments import make_env
 from mosaic_worker.training.session import TrainingSession
 
 ALGORITHM = "sac_continuous_action"

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from mosaic_worker.learning.adam import MOMENTS, FusedAdam, TargetNetwork, require_finite
 from mosaic_worker.learning.argument_checks import check_cuda, check_no_upload, check_ranges, require
 from mosaic_worker.learning.continuous_acting import Player, TanhActor, steps_before_learning, tanh_policy
-from mosaic_worker.learning.environments import DISCRETE_SCRIPTS, make_vector_envs, observation_size
+from mosaic_worker.learning.environments import DISCRETE_SCRIPTS, make_env, make_vector_envs, observation_size
 from mosaic_worker.learning.replay_buffer import ContinuousBatch, ContinuousReplayBuffer
 from mosaic_worker.learning.run_state import RunState
 from mosaic_worker.learning.script_main import run_script
@@ -32,7 +32,6 @@ from mosaic_worker.learning.twin_critics import TwinCritics
 from mosaic_worker.policies.policy import Policy, fill
 from mosaic_worker.state.checkpoints import Checkpoint
 from mosaic_worker.state.training_state import TrainingState
-from mosaic_worker.training.environments import make_env
 from mosaic_worker.training.session import TrainingSession
 
 ALGORITHM = "td3_continuous_action"

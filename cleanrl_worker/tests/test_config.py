@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cleanrl_worker.config import ConfigError, WorkerConfig
+from cleanrl_worker.foreign_environment import environment_for
 from cleanrl_worker.script_plan import ScriptPlan
 from cleanrl_worker.tools.extras import SETS
 from mosaic_protocol.worker_settings import Start
@@ -283,6 +284,21 @@ def test_the_package_of_the_managed_environment_is_used_without_a_checkout(check
     package.mkdir(parents=True)
     (package / "dqn.py").write_text(TRAINS)
     assert plan(algo="dqn", source="cleanrl").path == package / "dqn.py"
+
+
+def test_a_script_for_jax_names_the_bundle_that_has_it(checkout: Path) -> None:
+    (checkout / "cleanrl" / "dqn_jax.py").write_text("import jax\n" + TRAINS)
+    with pytest.raises(ConfigError, match="`mosaic bundles install cleanrl_upstream_jax` and give --bundle cleanrl_up"):
+        plan(algo="dqn_jax", cleanrl_path=str(checkout))
+    (checkout / "venv" / "lib" / "python3.11" / "site-packages" / "jax").mkdir(parents=True)
+    assert plan(algo="dqn_jax", cleanrl_path=str(checkout)).path.name == "dqn_jax.py"
+
+
+@pytest.mark.parametrize("imports", ["gymnasium, memory_gym", "gym, importlib, supersuit as ss", "gym, envpool"])
+def test_names_that_a_library_beside_gym_knows_are_left_to_the_script(checkout: Path, imports: str) -> None:
+    (checkout / "cleanrl" / "elsewhere.py").write_text(f"import {imports}\n" + TRAINS)
+    made = plan(algo="elsewhere", cleanrl_path=str(checkout))
+    assert environment_for(made, "a_name_that_gym_has_not") == {}
 
 
 @pytest.mark.parametrize(

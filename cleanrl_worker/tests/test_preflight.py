@@ -206,6 +206,7 @@ INSTALL = "Install it with: python -m cleanrl_worker.tools.install_extras --set"
         ("ppo_atari", "PongNoFrameskip-v4", ["cv2"], "atari"),
         ("ppo_rnd_envpool", "MontezumaRevenge-v5", ["envpool", "ale_py"], "envpool"),
         ("ppo_continuous_action", "Hopper-v5", ["mujoco"], "mujoco"),
+        ("sac_continuous_action", "dm_control/cartpole-balance-v0", ["dm_control"], "dm-control"),
         ("ppo", "LunarLander-v3", ["Box2D"], "box2d"),
     ],
 )

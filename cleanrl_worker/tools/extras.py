@@ -8,6 +8,7 @@ from mosaic_worker.extras.sets import DebianPackage, ExtraSet, WorkerExtras
 SETS = {
     "atari": ExtraSet("Atari games, with their ROMs", module="ale_py"),
     "box2d": ExtraSet("LunarLander, BipedalWalker, CarRacing", module="Box2D"),
+    "dm-control": ExtraSet("dm_control/… environments", (DebianPackage("libegl1", "EGL"),), "dm_control"),
     "envpool": ExtraSet("fast vector environments in C++", module="envpool"),
     "jax": JAX,
     "minigrid": ExtraSet("MiniGrid and BabyAI", module="minigrid"),
@@ -20,12 +21,14 @@ SETS = {
 _SIZES = {
     "ale-py": (11, 4),
     "box2d": (12, 4),
+    "dm-control": (160, 55),
     "envpool": (850, 325),
     "imageio": (25, 8),
     "jax": JAX_SIZE,
     "minigrid": (3, 1),
     "mujoco": (75, 27),
     "opencv-python-headless": (160, 62),
+    "shimmy": (1, 1),
     **KIT_SIZES,
 }
 

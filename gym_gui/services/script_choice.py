@@ -51,8 +51,8 @@ class ChosenScript:
     def bundle(self) -> str | None:
         """The bundle that the script runs in: the chosen one, else what its source needs; None for the worker's own."""
         chosen = [str(self.given[name]) for name, choice in self.made.items() if choice.kind == "bundle"]
-        implied = [choice.bundle for choice in self.made.values() if choice.bundle]
-        return next(iter([*chosen, *implied]), None)
+        implied = (choice.bundle_for(self.algo) for choice in self.made.values())
+        return next(iter([*chosen, *filter(None, implied)]), None)
 
     def settings(self) -> dict[str, Any]:
         """Its part of the worker's settings. Paths are taken as they are."""

@@ -101,6 +101,13 @@ def test_a_flag_becomes_a_field_with_its_help_and_unit() -> None:
     assert (title_of("num_envs"), title_of("gae_lambda")) == ("Environments", "GAE lambda")
 
 
+@pytest.mark.parametrize("algo", ["dqn", "dqn_jax", "ppo_atari_envpool_xla_jax_scan"])
+def test_the_form_and_the_manifest_choose_the_same_bundle_for_upstreams_scripts(algo: str) -> None:
+    choices = discover({}).workers["cleanrl"].choices
+    assert ScriptSettings(algo=algo, upstream=True).environment == choices["upstream"].bundle_for(algo)
+    assert ScriptSettings(algo=algo, cleanrl_path="/x").environment == choices["cleanrl_path"].bundle_for(algo)
+
+
 def test_a_schema_becomes_fields_with_bounds_and_choices() -> None:
     size, colour, more = from_schema(
         {

@@ -21,6 +21,7 @@ def parse_script_flags(words: list[str]) -> dict[str, str | bool]:
         ("--num_envs=8", {"num_envs": "8"}),
         ("--anneal-lr", {"anneal_lr": True}),
         ("--no-anneal-lr", {"anneal_lr": False}),
+        ("--no_anneal_lr --total_timesteps 9", {"anneal_lr": False, "total_timesteps": "9"}),
         ("--anneal-lr --num-envs 8", {"anneal_lr": True, "num_envs": "8"}),
         ("--num-envs 8 --no-norm-adv", {"num_envs": "8", "norm_adv": False}),
         ("--learning-rate -1", {"learning_rate": "-1"}),

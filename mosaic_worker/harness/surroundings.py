@@ -27,7 +27,9 @@ def prepare(source: ScriptSource, search: Iterable[str], arguments: Iterable[str
     if "distutils" in source.imports and importlib.util.find_spec("distutils") is None:
         _provide_distutils()
     if "jax" in source.imports:
-        sys.meta_path.insert(0, AfterImport({"jax": _provide_tree_map}))
+        sys.meta_path.insert(0, AfterImport({"jax": provide_tree_map}))
+    if "supersuit" in source.imports or "pettingzoo" in source.imports:
+        sys.meta_path.insert(0, AfterImport({"multi_agent_ale_py": lend_roms}))
     if any(_is_atari(word) for word in (source.path.stem, *arguments)):
         register_atari(source.imports)
 
@@ -44,9 +46,17 @@ def _is_atari(word: str) -> bool:
     return "atari" in word.lower() or word.startswith("ALE/") or "NoFrameskip" in word
 
 
-def _provide_tree_map(jax: Any) -> None:
-    """JAX moved it; scripts of some years ago call it where it was."""
-    jax.tree_map = jax.tree.map
+def lend_roms(two_players: Any) -> None:
+    """PettingZoo looks for ROMs beside this library, which comes without any; those beside ``ale_py`` fit."""
+    spec = importlib.util.find_spec("ale_py")
+    if spec is not None and spec.origin and not (Path(two_players.__file__).parent / "roms").exists():
+        two_players.__file__ = spec.origin
+
+
+def provide_tree_map(jax: Any) -> None:
+    """JAX moved it; scripts of some years ago call it where it was. In the JAX of their time it still is there."""
+    if not hasattr(jax, "tree_map"):
+        jax.tree_map = jax.tree.map
 
 
 def _provide_distutils() -> None:

@@ -18,10 +18,17 @@ DISCRETE_SCRIPTS = "ppo, dqn or c51"
 
 
 def make_env(env_id: str, *, record: bool = False, render_mode: str | None = None) -> gym.Env[Any, Any]:
-    """An environment as networks can read it: an observation that is one of n comes as n numbers, of which one is 1.
-    Raises UsageError."""
+    """An environment as networks can read it: an observation that is one of n comes as n numbers, of which one is 1,
+    and named rows of numbers come as one row. Raises UsageError."""
     env = environments.make_env(env_id, record=record, render_mode=render_mode)
-    return gym.wrappers.FlattenObservation(env) if _is_counted(env.observation_space) else env
+    space = env.observation_space
+    return gym.wrappers.FlattenObservation(env) if _is_counted(space) or _is_named_rows(space) else env
+
+
+def _is_named_rows(space: gym.Space[Any]) -> bool:
+    """As dm_control's observations are. Pictures among them would make rows that no network here could learn from."""
+    rows = space.spaces.values() if isinstance(space, gym.spaces.Dict) else ()
+    return bool(rows) and all(isinstance(row, gym.spaces.Box) and len(row.shape) < 2 for row in rows)
 
 
 def _is_counted(space: gym.Space[Any]) -> bool:

@@ -18,6 +18,7 @@ _EXTRA_OF = {
     "cv2": "atari",
     "envpool": "envpool",
     "mujoco": "mujoco",
+    "dm_control": "dm-control",
     "Box2D": "box2d",
 }
 """Module that may be missing → the set of extras that brings it."""
@@ -68,9 +69,12 @@ def _made(env_id: str, manifest: WorkerManifest) -> Any:
     import gymnasium
     from gymnasium.error import DependencyNotInstalled, Error
 
+    from mosaic_worker.training.environments import DM_CONTROL, make_known
+
     try:
         # What packages print or warn of while they are imported would stand between the caller and the one answer.
         with redirect_stdout(io.StringIO()), warnings.catch_warnings(action="ignore"):
+            make_known(env_id)
             return gymnasium.make(env_id)
     except (DependencyNotInstalled, ImportError) as error:
         if extra := _extra_for(env_id, error):
@@ -79,6 +83,8 @@ def _made(env_id: str, manifest: WorkerManifest) -> Any:
             raise ConfigError(f"{env_id} needs a package that is not installed: {_first_line(error)}") from error
         raise _refused(env_id, error) from error
     except Error as error:
+        if env_id.startswith(DM_CONTROL) and not any(name.startswith(DM_CONTROL) for name in gymnasium.registry):
+            raise missing_extra(env_id, "dm-control", error, manifest) from error
         raise _refused(env_id, error) from error
     except Exception as error:  # an environment's constructor is foreign code
         raise ConfigError(f"{env_id} cannot be made here: {type(error).__name__}: {_first_line(error)}") from error

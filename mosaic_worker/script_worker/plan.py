@@ -111,6 +111,22 @@ def script_python(bundle: str, environ: Mapping[str, str] = os.environ) -> Path:
     return python
 
 
+def python_with_jax(path: Path, bundle: str, plain: str, for_jax: str) -> Path:
+    """That of the bundle, else of the one that a script of this kind needs. Raises :class:`ConfigError` where that has
+    no JAX and the script needs it."""
+    try:
+        needs_jax = "jax" in ScriptSource.read(path).imports
+    except (OSError, SyntaxError, ValueError):
+        needs_jax = False  # the plan says what is wrong with it
+    python = script_python(bundle or (for_jax if needs_jax else plain))
+    if needs_jax and not [*python.parent.parent.glob("lib/python3*/site-packages/jax")]:
+        raise ConfigError(
+            f"{path.stem} is written for JAX, which {python} has not: run `mosaic bundles install {for_jax}` and "
+            f"give --bundle {for_jax}"
+        )
+    return python
+
+
 def _own_script(config: ScriptConfig) -> FoundScript:
     path = Path(config.script).expanduser()
     require(path.is_absolute() and path.is_file(), f"there is no script {config.script!r} (give its full path)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import gymnasium as gym
@@ -12,13 +13,25 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from mosaic_protocol.suggest import did_you_mean
 from mosaic_worker.errors import UsageError
+from mosaic_worker.training import dm_control_worlds
 
 _OF_THE_MAKER = ("self", "render_mode")
+
+
+DM_CONTROL = "dm_control/"
+
+
+def make_known(env_id: str) -> None:
+    """Register where an environment's name comes from, if that is installed: gymnasium itself looks for no package."""
+    if env_id.startswith(DM_CONTROL) and env_id not in gym.registry:
+        with suppress(ImportError):
+            dm_control_worlds.register()
 
 
 def make_env(env_id: str, *, record: bool = False, render_mode: str | None = None) -> gym.Env[Any, Any]:
     """The environment, ready to be recorded when that is asked for. Raises UsageError."""
     render_mode = "rgb_array" if record else render_mode
+    make_known(env_id)
     try:
         # An environment that cannot render need not know the word.
         env = gym.make(env_id) if render_mode is None else gym.make(env_id, render_mode=render_mode)

@@ -80,7 +80,7 @@ def test_the_supported_pythons_are_the_same_everywhere() -> None:
     assert [page for page in ("README.md", "CONTRIBUTING.md") if named not in (ROOT / page).read_text()] == []
 
 
-SCRIPT_BUNDLES = {"cleanrl_upstream.txt", "corl_upstream.txt", "corl_upstream_jax.txt"}
+SCRIPT_BUNDLES = {"cleanrl_upstream.txt", "cleanrl_upstream_jax.txt", "corl_upstream.txt", "corl_upstream_jax.txt"}
 """Environments for scripts only: no worker runs in them, and nothing of them can be installed beside MOSAIC."""
 
 

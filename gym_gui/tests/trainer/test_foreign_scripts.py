@@ -44,6 +44,13 @@ def test_upstreams_script_is_asked_of_the_worker_in_its_own_environment() -> Non
     assert config["run_name"] == "ddpg_continuous_action-pendulum-v1-s1"
 
 
+def test_upstreams_scripts_for_jax_run_where_jax_is() -> None:
+    worker = planned(algo="dqn_jax", upstream=True, env_id="CartPole-v1")["metadata"]["worker"]
+    assert worker["bundle"] == "cleanrl_upstream_jax"
+    chosen = planned(algo="dqn_jax", upstream=True, env_id="CartPole-v1", bundle="mine")["metadata"]["worker"]
+    assert chosen["bundle"] == "mine"
+
+
 def test_a_checkout_is_named_by_its_full_path_and_implies_upstream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from mosaic_worker.harness import surroundings
 from mosaic_worker.harness.capabilities import of_source
 from mosaic_worker.harness.carried import LoopNames
 from mosaic_worker.harness.instrument import ENTER_NAME, LOOP_NAME, TURN_NAME, compiled
@@ -275,3 +277,21 @@ def test_a_door_to_wandb_is_where_metrics_come_from(tmp_path: Path) -> None:
     script = source(tmp_path, "import wandb\n")
     assert not of_source(script)["metrics"].offered
     assert of_source(script, ("gym", "wandb"))["metrics"].offered
+
+
+def test_a_jax_of_the_scripts_time_keeps_its_tree_map_and_a_later_one_gets_it_back() -> None:
+    old = SimpleNamespace(tree_map="its own")
+    later = SimpleNamespace(tree=SimpleNamespace(map="moved"))
+    surroundings.provide_tree_map(old)
+    surroundings.provide_tree_map(later)
+    assert (old.tree_map, later.tree_map) == ("its own", "moved")
+
+
+def test_games_for_two_find_the_roms_of_ale_py_unless_they_have_their_own(tmp_path: Path) -> None:
+    (tmp_path / "with" / "roms").mkdir(parents=True)
+    without = SimpleNamespace(__file__=str(tmp_path / "without" / "__init__.py"))
+    having = SimpleNamespace(__file__=str(tmp_path / "with" / "__init__.py"))
+    surroundings.lend_roms(without)
+    surroundings.lend_roms(having)
+    assert (Path(without.__file__).parent / "roms" / "pong.bin").is_file()
+    assert having.__file__ == str(tmp_path / "with" / "__init__.py")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-UPSTREAM_BUNDLE = "cleanrl_upstream"
+UPSTREAM_BUNDLE, JAX_BUNDLE = "cleanrl_upstream", "cleanrl_upstream_jax"
 """Upstream's scripts need libraries that are years older than those of any worker."""
 
 
@@ -32,7 +32,8 @@ class ScriptSettings:
     @property
     def environment(self) -> str | None:
         """The bundle that the script runs in; None for the worker's own."""
-        return self.bundle or (UPSTREAM_BUNDLE if self.is_upstream else None)
+        implied = JAX_BUNDLE if "_jax" in self.algo else UPSTREAM_BUNDLE
+        return self.bundle or (implied if self.is_upstream else None)
 
     def settings(self) -> dict[str, Any]:
         """Its part of the worker's config. Paths are taken as they are."""
