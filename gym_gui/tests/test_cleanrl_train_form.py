@@ -555,7 +555,19 @@ def test_the_forms_options_are_options_of_mosaic_train() -> None:
     params = train.get_params(click.Context(train))
     options = {name for param in params if isinstance(param, click.Option) for name in param.opts}
     request = RunRequest(
-        "t", "m", "n", {"env_id": "e", "seed": 1, "total_timesteps": 1}, None, 2, 1, 5, "h", 1.0, "note", ("a",), False
+        "t",
+        "m",
+        "n",
+        {"env_id": "e", "seed": 1, "total_timesteps": 1},
+        cpus=2,
+        gpus=1,
+        memory_mb=5,
+        host="any",
+        labels=("l",),
+        max_wallclock_minutes=1.0,
+        notes="note",
+        tags=("a",),
+        tensorboard=False,
     )
     words = shlex.split(train_command(ScriptSettings("a", True, "dir", "", "b"), request, "w"))
     assert {word for word in words if word.startswith("--")} <= options

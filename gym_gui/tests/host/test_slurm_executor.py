@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -88,7 +89,7 @@ class TestUnderSlurm(ExecutorConformance):
             cluster.run("scancel", "--signal=KILL", "--full", job, check=False)
         for pid in agents(made.paths.root):
             if (process := ProcessIdentity.of(pid)) is not None:
-                send_signal(process, 9)
+                send_signal(process, signal.SIGKILL)
 
     def remote(
         self, place: Place, here: MosaicPaths, code: Code, cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch
