@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from mosaic_host.carrier import Carrier, Streams
@@ -43,7 +43,9 @@ _running: set[asyncio.Task[None]] = set()
 
 
 @asynccontextmanager
-async def carriers(dial=echo, **of_the_far: float) -> AsyncIterator[tuple[Carrier, Streams, asyncio.Task[None]]]:
+async def carriers(
+    dial: Callable[[], Awaitable[Streams]] = echo, **of_the_far: float
+) -> AsyncIterator[tuple[Carrier, Streams, asyncio.Task[None]]]:
     """The near one, its streams, and the run of the far one."""
     near, far = await pair()
     first = Carrier(near, refused, is_first=True)
