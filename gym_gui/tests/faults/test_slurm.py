@@ -224,6 +224,7 @@ def test_a_job_that_makes_way_for_another_one_is_told_as_that(daemon: DaemonProc
     assert "PREEMPTED" in run.reason and "stopped" in run.reason, "there was time for a checkpoint"
 
 
+@pytest.mark.nightly
 def test_a_job_that_somebody_cancels_in_slurm_is_told_as_that(daemon: DaemonProcess, cluster: SlurmCluster) -> None:
     run_id = slurm_run(daemon, steps=100_000)
     wait_step(daemon, run_id, 5)

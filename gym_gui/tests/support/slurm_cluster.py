@@ -22,6 +22,8 @@ from mosaic_protocol.paths import MosaicPaths
 
 _NEEDED = {"munged": "munge", "slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client"}
 _SECONDS = 60.0
+_PRIVILEGE_SEPARATION = Path("/run/sshd")
+"""A folder that sshd insists on."""
 _CONFIG = """\
 ClusterName=mosaic
 SlurmctldHost={host}(127.0.0.1)
@@ -193,6 +195,7 @@ class LoginNode:
         self.folder = cluster.folder / "login"
         self.folder.mkdir()
         self._process: subprocess.Popen[bytes] | None = None
+        self._made: list[Path] = []
         for key in ("host_key", "user_key"):
             words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / key)]
             subprocess.run(words, check=True, timeout=_SECONDS)
@@ -212,7 +215,9 @@ class LoginNode:
         )
 
     def start(self) -> LoginNode:
-        Path("/run/sshd").mkdir(exist_ok=True)
+        if not _PRIVILEGE_SEPARATION.is_dir():
+            _PRIVILEGE_SEPARATION.mkdir()
+            self._made = [_PRIVILEGE_SEPARATION]
         with (self.folder / "sshd.log").open("ab") as log:
             self._process = subprocess.Popen(
                 ["/usr/sbin/sshd", "-D", "-e", "-f", str(self.folder / "sshd_config")],
@@ -227,6 +232,9 @@ class LoginNode:
         if self._process is not None:
             self._process.kill()
             self._process.wait(_SECONDS)
+        for folder in self._made:
+            with suppress(OSError):
+                folder.rmdir()
 
 
 def _free_ports(number: int) -> list[int]:
