@@ -14,7 +14,7 @@ import pytest
 from gym_gui.tests.support.daemon_process import DaemonProcess, toy_config, wait_for
 from gym_gui.tests.support.fault_tools import steps_of
 from gym_gui.tests.support.history import check_history
-from gym_gui.tests.support.slurm_cluster import SlurmCluster
+from gym_gui.tests.support.slurm_cluster import LoginNode, SlurmCluster
 
 STEPS = 120
 
@@ -29,10 +29,24 @@ def cluster() -> Iterator[SlurmCluster]:
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory, cluster: SlurmCluster) -> Iterator[DaemonProcess]:
+def login(cluster: SlurmCluster) -> Iterator[LoginNode]:
+    made = LoginNode(cluster)
+    try:
+        yield made.start()
+    finally:
+        made.remove()
+
+
+@pytest.fixture(scope="module")
+def daemon(
+    tmp_path_factory: pytest.TempPathFactory, cluster: SlurmCluster, login: LoginNode
+) -> Iterator[DaemonProcess]:
     made = DaemonProcess(tmp_path_factory.mktemp("slurm") / "home")
-    made.env.update(cluster.environ)
+    made.env.update(cluster.environ, MOSAIC_SSH_CONFIG=str(login.ssh_config))
     cluster.add_to(made.paths)
+    cluster.add_to(made.paths, "far", ssh="login", folder=str(cluster.folder / "far"))
+    cluster.add_to(made.paths, "short", time="3")
+    cluster.add_to(made.paths, "broken", folder=str(cluster.folder / "broken"))
     try:
         yield made.start()
         registry = made.registry()
@@ -57,9 +71,9 @@ def processes(*words: str) -> list[int]:
     return found
 
 
-def slurm_run(daemon: DaemonProcess, *, steps: int = STEPS, **changes: Any) -> str:
+def slurm_run(daemon: DaemonProcess, *, steps: int = STEPS, host: str = "cluster", **changes: Any) -> str:
     config = toy_config(total_timesteps=steps, params={"step_seconds": 0.02, **changes.pop("params", {})}, **changes)
-    config["resources"]["host"] = "cluster"
+    config["resources"]["host"] = host
     return daemon.client.submit(config).run.run_id
 
 
@@ -80,6 +94,25 @@ def test_a_run_under_slurm_has_its_numbers_and_its_files_here(daemon: DaemonProc
     assert "hello from a job" in (Path(run.log_dir) / "stderr.log").read_text()
     wait_for("its job to be over", lambda: f"mosaic-{run_id} COMPLETED" in cluster.jobs())
     wait_for("what is over there to go", lambda: not list(cluster.folder.glob(f"mosaic/trainer/runs/{run_id}")))
+
+
+def test_a_login_node_behind_ssh_is_as_good_as_this_machine(daemon: DaemonProcess, cluster: SlurmCluster) -> None:
+    run_id = slurm_run(daemon, host="far")
+    run = daemon.wait_over(run_id)
+    assert (run.outcome, run.host) == ("completed", "far"), daemon._describe(run_id)
+    assert_every_step_once(daemon, run_id, STEPS)
+
+
+def test_a_job_in_which_no_agent_can_begin_fails_its_run_with_the_words_of_the_job(
+    daemon: DaemonProcess, cluster: SlurmCluster
+) -> None:
+    home = cluster.folder / "broken"
+    home.mkdir()
+    (home / "jobs").write_text("no folder")
+    run_id = slurm_run(daemon, host="broken")
+    run = daemon.wait_over(run_id)
+    assert run.outcome == "failed" and "ended as FAILED" in run.reason, daemon._describe(run_id)
+    assert "FileExistsError" in run.reason
 
 
 def test_a_run_that_waits_in_the_queue_says_so_keeps_its_place_and_is_canceled_with_its_job(
@@ -168,6 +201,17 @@ def test_a_job_that_is_about_to_end_lets_its_worker_write_a_checkpoint(
     assert steps == list(range(1, len(steps) + 1)) and "stopped" in run.reason
 
 
+@pytest.mark.nightly
+def test_a_job_that_nears_its_time_limit_lets_its_worker_stop_before_it(
+    daemon: DaemonProcess, cluster: SlurmCluster
+) -> None:
+    """Three minutes, of which Slurm announces the last two."""
+    run_id = slurm_run(daemon, steps=100_000, host="short")
+    run = daemon.wait_over(run_id, timeout=400)
+    assert run.outcome == "timed_out" and "near its time limit" in run.reason, daemon._describe(run_id)
+    assert "stopped" in run.reason
+
+
 def test_a_job_that_makes_way_for_another_one_is_told_as_that(daemon: DaemonProcess, cluster: SlurmCluster) -> None:
     run_id = slurm_run(daemon, steps=100_000)
     wait_step(daemon, run_id, 5)
@@ -180,6 +224,7 @@ def test_a_job_that_makes_way_for_another_one_is_told_as_that(daemon: DaemonProc
     assert "PREEMPTED" in run.reason and "stopped" in run.reason, "there was time for a checkpoint"
 
 
+@pytest.mark.nightly
 def test_a_job_that_somebody_cancels_in_slurm_is_told_as_that(daemon: DaemonProcess, cluster: SlurmCluster) -> None:
     run_id = slurm_run(daemon, steps=100_000)
     wait_step(daemon, run_id, 5)

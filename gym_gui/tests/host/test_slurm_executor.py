@@ -29,7 +29,7 @@ from mosaic_host.warm_pool import WarmPool  # noqa: E402
 from mosaic_protocol.paths import MosaicPaths  # noqa: E402
 from mosaic_protocol.process_identity import ProcessIdentity  # noqa: E402
 
-PATIENCE = 60.0
+PATIENCE = 240.0
 
 
 class SharedDisk(Place):

@@ -22,6 +22,8 @@ from mosaic_protocol.paths import MosaicPaths
 
 _NEEDED = {"munged": "munge", "slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client"}
 _SECONDS = 60.0
+_PRIVILEGE_SEPARATION = Path("/run/sshd")
+"""A folder that sshd insists on."""
 _CONFIG = """\
 ClusterName=mosaic
 SlurmctldHost={host}(127.0.0.1)
@@ -47,7 +49,7 @@ KillWait=10
 DefMemPerCPU=200
 PreemptType=preempt/partition_prio
 PreemptMode=CANCEL
-NodeName=node1 NodeHostname={host} NodeAddr=127.0.0.1 Port={node_port} CPUs=8 RealMemory=4000
+NodeName=node1 NodeHostname={host} NodeAddr=127.0.0.1 Port={node_port} CPUs=64 RealMemory=16000
 PartitionName=main Nodes=ALL Default=YES State=UP PriorityTier=1 GraceTime=60
 PartitionName=urgent Nodes=ALL State=UP PriorityTier=10 PreemptMode=OFF
 """
@@ -169,7 +171,7 @@ class SlurmCluster:
         lines = [line.split() for line in self.jobs("%i %j")]
         return max((number for number, name in lines if name == f"mosaic-{run_id}"), key=int)
 
-    def occupy(self, *words: str, cpus: int = 8) -> str:
+    def occupy(self, *words: str, cpus: int = 64) -> str:
         """A job of somebody else's that has the node; its number."""
         script = "#!/bin/sh\nexec sleep 600\n"
         where = ["--output=/dev/null", "--chdir=/", f"--cpus-per-task={cpus}", "--mem=100", *words]
@@ -180,10 +182,59 @@ class SlurmCluster:
 
     def add_to(self, paths: MosaicPaths, name: str = "cluster", **changes: object) -> Host:
         """Write it into ``hosts.toml``, with this machine as its login node."""
-        fields = {"folder": str(self.folder / "mosaic"), "python": sys.executable, "kind": SLURM, **changes}
-        host = Host(name, "", **fields)  # type: ignore[arg-type]
+        fields = {"folder": str(self.folder / "mosaic"), "python": sys.executable, "kind": SLURM, "ssh": "", **changes}
+        host = Host(name, **fields)  # type: ignore[arg-type]
         HostBook(paths).add(host)
         return host
+
+
+class LoginNode:
+    """An sshd of this machine, behind which Slurm's commands find the cluster. Nothing else leads there from it."""
+
+    def __init__(self, cluster: SlurmCluster) -> None:
+        self.folder = cluster.folder / "login"
+        self.folder.mkdir()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._made: list[Path] = []
+        for key in ("host_key", "user_key"):
+            words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / key)]
+            subprocess.run(words, check=True, timeout=_SECONDS)
+        shutil.copy(self.folder / "user_key.pub", self.folder / "authorized_keys")
+        (port,) = _free_ports(1)
+        (self.folder / "sshd_config").write_text(
+            f"ListenAddress 127.0.0.1:{port}\nHostKey {self.folder}/host_key\n"
+            f"AuthorizedKeysFile {self.folder}/authorized_keys\nSetEnv SLURM_CONF={cluster.config}\n"
+            "StrictModes no\nUsePAM no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\nPidFile none\n"
+        )
+        kind, public = (self.folder / "host_key.pub").read_text().split()[:2]
+        (self.folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {kind} {public}\n")
+        self.ssh_config = self.folder / "ssh_config"
+        self.ssh_config.write_text(
+            f"Host login\n  HostName 127.0.0.1\n  Port {port}\n  User root\n  IdentityFile {self.folder}/user_key\n"
+            f"  IdentitiesOnly yes\n  UserKnownHostsFile {self.folder}/known_hosts\n  GlobalKnownHostsFile /dev/null\n"
+        )
+
+    def start(self) -> LoginNode:
+        if not _PRIVILEGE_SEPARATION.is_dir():
+            _PRIVILEGE_SEPARATION.mkdir()
+            self._made = [_PRIVILEGE_SEPARATION]
+        with (self.folder / "sshd.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                ["/usr/sbin/sshd", "-D", "-e", "-f", str(self.folder / "sshd_config")],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        return self
+
+    def remove(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(_SECONDS)
+        for folder in self._made:
+            with suppress(OSError):
+                folder.rmdir()
 
 
 def _free_ports(number: int) -> list[int]:

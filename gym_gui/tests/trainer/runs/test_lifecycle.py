@@ -426,6 +426,32 @@ def test_an_unexplained_end_quotes_what_the_worker_wrote_last(status: int | None
     assert "MemoryError: out of it" in run.reason
 
 
+@pytest.mark.parametrize(
+    ("story", "was_time", "outcome"),
+    [
+        ([said(ev.RUN_STOPPED, "stopped at step 7")], True, Outcome.TIMED_OUT),
+        ([said(ev.RUN_STOPPED, "stopped at step 7")], False, Outcome.CANCELED),
+        ([lc.ProcessEnded(None)], True, Outcome.TIMED_OUT),
+        ([lc.ProcessEnded(None)], False, Outcome.LOST),
+    ],
+)
+def test_a_place_that_ended_before_its_run_is_the_reason(
+    story: Sequence[lc.LifecycleEvent], was_time: bool, outcome: Outcome
+) -> None:
+    end = lc.Gone(place="Slurm ended its job 7", place_was_time=was_time)
+    run = follow(live_record(state=S.EXEC), *story, end)
+    assert run.outcome == outcome and "Slurm ended its job 7" in run.reason
+    assert ("stopped at step 7" in run.reason) == (run.last_word is not None)
+
+
+def test_the_end_of_a_place_changes_no_verdict_and_no_completion() -> None:
+    end = lc.Gone(place="Slurm ended its job 7", place_was_time=True)
+    canceled = follow(live_record(state=S.EXEC), lc.CancelRequested("enough"), end)
+    assert canceled.outcome == Outcome.CANCELED
+    completed = follow(live_record(state=S.EXEC), said(ev.RUN_COMPLETED, "done"), end)
+    assert completed.outcome == Outcome.COMPLETED
+
+
 def test_a_cancel_in_the_queue_says_that_nothing_started() -> None:
     assert follow(run_record(), lc.CancelRequested("no")).reason == "canceled: no (it had not started)"
 

@@ -42,7 +42,8 @@ _KILL_SECONDS = 15.0
 """How long the agent of a job is asked to end a worker before the job is."""
 _OVER_SECONDS = 60.0
 _STALE_SECONDS = 1.0
-_OF_THE_JOB = ("TMPDIR", "CUDA_VISIBLE_DEVICES")
+_GPUS = "CUDA_VISIBLE_DEVICES"
+_OF_THE_JOB = ("TMPDIR", _GPUS)
 """What a worker inherits of its job and not of the login node."""
 
 
@@ -244,7 +245,8 @@ class SlurmExecutor(RemoteExecutor):
 
     async def _submit(self, spec: LaunchSpec, former: Job | None) -> Job | None:
         run_id, facts = spec.run_id, self.link.facts
-        if former is not None and former.state == "FAILED" and former == self._last.get(run_id):
+        last = self._last.get(run_id)
+        if former is not None and former.state == "FAILED" and last is not None and last.number == former.number:
             # Its agent did not begin, or not for long: it would not the next time.
             raise StartError(Refusal.NEVER, f"never started: {await self._why_failed(former)}")
         refused_at, refusal = self._refused.get(run_id, (0.0, ""))
@@ -394,9 +396,7 @@ def _note_in(file: Path) -> str:
 
 
 def _in_job(spec: LaunchSpec, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a worker, which was made for the login node."""
-    env = {name: value for name, value in spec.env.items() if name not in _OF_THE_JOB}
-    env |= {name: environ[name] for name in _OF_THE_JOB if name in environ}
-    if not spec.gpus:
-        env["CUDA_VISIBLE_DEVICES"] = ""
-    return env
+    """The environment of a worker, which was made for the login node and without knowing which GPUs it gets."""
+    ours = {name for name in _OF_THE_JOB if name in spec.env} - (set() if spec.gpus else {_GPUS})
+    kept = {name: value for name, value in spec.env.items() if name not in ours}
+    return {**kept, **{name: environ[name] for name in ours if name in environ}}
