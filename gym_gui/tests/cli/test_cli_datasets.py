@@ -46,10 +46,13 @@ def actor(paths: MosaicPaths, algo: str = "dqn") -> None:
     new_checkpoint(paths.run(RUN_B).checkpoints, algo)
 
 
-def test_policies_are_collected_in_whole_episodes_with_who_acted(mosaic: CommandLine, paths: MosaicPaths) -> None:
+def test_policies_are_collected_in_whole_episodes_with_who_acted(paths: MosaicPaths) -> None:
     actor(paths)
     words = ("--from", "actor", "--mix", "random:0.8,expert:0.2", "--steps", "200", "--seed", "4")
-    told = mosaic("datasets", "collect", "mixed", *words, "--json").json
+    watched = CommandLine(paths.root, {"MOSAIC_PROGRESS": "json"})
+    answer = watched("datasets", "collect", "mixed", *words, "--json")
+    told, shares = answer.json, [json.loads(line)["share"] for line in answer.err.splitlines()]
+    assert shares and shares == sorted(shares), "a part that is over is not forgotten"
     assert told["integrity"] == "verified" and told["policy_mix"] == {"random": 0.8, "expert": 0.2}
     assert set(told["actors"]) == {"random", "expert"} and told["actors"]["random"] >= 160 <= told["steps"] - 40
     assert told["env_id"] == "CartPole-v1" and told["observation_space_from"] == "environment"
