@@ -5,8 +5,9 @@ The value of a baseline is its last one, never its best: the best of many evalua
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +33,7 @@ class Baseline:
     """Runs of one algorithm on the same data that never went online."""
 
     algo: str
+    """With whose script it was, where that is not MOSAIC's: ``corl/iql``."""
     values: tuple[float, ...]
 
     @property
@@ -93,7 +95,9 @@ class OfflineCourse:
     def sheet(self, title: str = "") -> Sheet:
         """As a picture of its own."""
         panel = self.panel()
-        return Sheet([panel], [one.label for one in panel.series], title or panel.title, [self.sentence()])
+        heading = title or panel.title
+        labels = [one.label for one in panel.series]
+        return Sheet([replace(panel, title=panel.y_title, y_title="")], labels, heading, [self.sentence()])
 
 
 def course_of(client: TrainerClient, run: pb.Run) -> OfflineCourse:
@@ -106,11 +110,20 @@ def course_of(client: TrainerClient, run: pb.Run) -> OfflineCourse:
         if other.run_id != run.run_id and other.dataset == run.dataset and is_over(other):
             value = _offline_value(client, other.run_id, tag)
             if value is not None:
-                values.setdefault(other.algo, []).append(value)
+                values.setdefault(_script_of(other), []).append(value)
     found = [Baseline(algo, tuple(ends)) for algo, ends in sorted(values.items())]
     steps, heights = curves[tag]
     shown = tuple(sorted(found, key=lambda one: -one.value)[:MOST_LINES])
     return OfflineCourse(run.name, run.dataset, tag, steps, heights, went_online(*curves[PHASE]), shown)
+
+
+def _script_of(run: pb.Run) -> str:
+    """The algorithm, with whose script it was where that is not MOSAIC's: both have the same names."""
+    try:
+        source = json.loads(run.config_json)["metadata"]["worker"]["config"].get("source")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        source = None
+    return f"{source}/{run.algo}" if isinstance(source, str) and source not in ("", "mosaic") else str(run.algo)
 
 
 def went_online(steps: Array, phases: Array) -> float | None:

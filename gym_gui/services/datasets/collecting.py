@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,13 +123,17 @@ def collect(
     progress: Callable[[str, int, int], None] = lambda part, done, of: None,
 ) -> DatasetEntry:
     """Play until there are so many steps, in whole episodes, and make the dataset; whole or not at all. ``progress`` is
-    told the part, its steps so far and those that are wanted. Raises DatasetsError, CheckpointsError, ToolError."""
+    told the part that plays, the steps of all parts so far and those that are wanted. Raises DatasetsError,
+    CheckpointsError, ToolError."""
+    wanted, played = sum(part.steps_of(steps) for part in parts), 0
     with drafted(name, paths) as draft:
         folder = draft / _PARTS
         sources = []
         for number, part in enumerate(parts):
             place = folder / f"{number}-{part.name}"
-            _play(part, steps, seed + number, place, paths, progress)
+            for length in _play(part, part.steps_of(steps), seed + number, place, paths):
+                played += length
+                progress(part.name, played, wanted)
             sources.append(of_folder(place / part.mode))
         told = _told(name, parts, sources, draft / DATA, seed, paths)
         shutil.rmtree(folder)
@@ -137,10 +141,8 @@ def collect(
     return made(name, paths)
 
 
-def _play(
-    part: Part, steps: int, seed: int, place: Path, paths: MosaicPaths, progress: Callable[[str, int, int], None]
-) -> None:
-    wanted = part.steps_of(steps)
+def _play(part: Part, wanted: int, seed: int, place: Path, paths: MosaicPaths) -> Iterator[int]:
+    """The steps of each episode."""
     words = ["--episodes", str(_EPISODES), "--steps", str(wanted), "--seed", str(seed), "--mode", part.mode]
     words += ["--record", str(place), "--no-clips", "--actor", part.name, "--jobs", "1", "--parent", str(os.getpid())]
     done = 0
@@ -148,7 +150,7 @@ def _play(
         for message in running.messages():
             if message.get("at") == "episode":
                 done += int(message["length"])
-                progress(part.name, done, wanted)
+                yield int(message["length"])
     if done < wanted:
         raise ToolFailedError(f"{part.name} ended after {done:,} of {wanted:,} steps")
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from cleanrl_worker.tests.policy_tools import new_checkpoint
-from gym_gui.services.datasets import DatasetRegistry
+from gym_gui.services.datasets import DatasetRegistry, DatasetsError, collecting
 from gym_gui.services.datasets import references as measuring
 from gym_gui.tests.support.command_line import CommandLine
 from gym_gui.tests.support.made_checkpoints import RUN_A, RUN_B, write_run
@@ -58,6 +58,24 @@ def test_policies_are_collected_in_whole_episodes_with_who_acted(mosaic: Command
         assert found.terminals.sum() == dataset.episodes and dataset.is_discrete
     assert [path.name for path in paths.dataset("mixed").iterdir() if path.is_dir()] == []
     assert not paths.socket.exists(), "a daemon was started"
+
+
+def test_the_progress_of_a_collection_goes_once_through_all_of_its_parts(
+    paths: MosaicPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    actor(paths)
+    parts = collecting.parse_mix("random:0.5,expert:0.5", ["actor"], paths)
+    told: list[tuple[str, int, int]] = []
+
+    def stop(*_: object) -> dict[str, object]:
+        raise DatasetsError("all parts were played")
+
+    monkeypatch.setattr(collecting, "_play", lambda part, wanted, *_: [wanted - 20, 20])
+    monkeypatch.setattr(collecting, "of_folder", lambda place: place)
+    monkeypatch.setattr(collecting, "_told", stop)
+    with pytest.raises(DatasetsError, match="all parts were played"):
+        collecting.collect("mixed", parts, 100, paths, progress=lambda *so_far: told.append(so_far))
+    assert told == [("random", 30, 100), ("random", 50, 100), ("expert", 80, 100), ("expert", 100, 100)]
 
 
 @pytest.mark.parametrize(

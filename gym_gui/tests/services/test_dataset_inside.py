@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -12,11 +14,13 @@ from corl_worker.tests.worlds import play_set
 from gym_gui.services.datasets.inside import Inside, Range
 from gym_gui.services.datasets.looking import histogram, look_inside
 from gym_gui.services.datasets.words import provenance, why_not_usable
-from gym_gui.services.offline_course import SCORE, Baseline, OfflineCourse, went_online
+from gym_gui.services.offline_course import SCORE, Baseline, OfflineCourse, course_of, went_online
+from gym_gui.services.trainer.client import TrainerClient
 from gym_gui.tests.support.command_line import CommandLine
 from gym_gui.ui.datasets.wishes import words_of
 from mosaic_protocol.datasets import DatasetRegistry, DatasetsError
 from mosaic_protocol.paths import MosaicPaths
+from mosaic_protocol.proto import trainer_pb2 as pb
 
 
 def test_a_look_finds_returns_ranges_episodes_and_rows(tmp_path: Path) -> None:
@@ -105,3 +109,24 @@ def test_a_course_says_when_it_went_online_and_which_baseline_is_best() -> None:
     assert "No other run" in alone.sentence() and len(alone.panel().series) == 1
     silent = OfflineCourse("mine", "mix", SCORE, np.array([]), np.array([]), None, ())
     assert "not judged" in silent.sentence() and silent.panel().series[0].label == "mine"
+
+
+def test_a_baseline_of_corls_own_script_is_not_mixed_with_mosaics() -> None:
+    def run(name: str, **settings: str) -> pb.Run:
+        config = {"metadata": {"worker": {"config": settings}}}
+        return pb.Run(run_id=name, dataset="mix", algo="iql", state="TERM", config_json=json.dumps(config))
+
+    watched, others = run("a"), [run("b"), run("c", source="corl"), run("d", source="mosaic")]
+    ends = {"a": 1.0, "b": 40.0, "c": 10.0, "d": 60.0}
+
+    class Client:
+        def runs(self, **_: object) -> SimpleNamespace:
+            return SimpleNamespace(runs=[watched, *others])
+
+        def metrics(self, run_id: str, *_: object, **__: object) -> list[SimpleNamespace]:
+            return [SimpleNamespace(tag=SCORE, steps=[10], values=[ends[run_id]])]
+
+    course = course_of(cast(TrainerClient, Client()), watched)
+    assert {one.algo: one.values for one in course.baselines} == {"iql": (40.0, 60.0), "corl/iql": (10.0,)}
+    (panel,) = course.sheet().panels
+    assert panel.title == "normalised score", "the heading says the rest"

@@ -220,6 +220,22 @@ def test_the_seat_is_shared_with_a_policy_which_stays_when_another_fails(open_pl
     assert said.text() == ""
 
 
+def test_a_click_on_hybrid_leaves_the_keyboard_with_the_policy_that_plays(open_player: Open) -> None:
+    player = open_player()
+    player.dock.show_page("use")
+    browser: CheckpointBrowser = part(player.cockpit, CheckpointBrowser)
+    player.until(lambda: len(browser.cards) == 3)
+    browser.choose(player.entry("balances"))
+    browser.details.deploy.click()
+    player.until(lambda: player.desk.status == "live" and player.state.actor == "policy")
+    playing = QApplication.focusWidget()
+    assert playing is not None
+    player.qtbot.mouseClick(player.dock.mode.buttons["hybrid"], Qt.MouseButton.LeftButton)
+    assert player.dock.mode.choice == "hybrid" and QApplication.focusWidget() is playing
+    player.qtbot.keyClick(playing, Qt.Key.Key_Left)
+    player.until(lambda: player.state.actor == "human")
+
+
 def test_who_began_alone_hands_over_to_the_policy_that_is_shown(open_player: Open) -> None:
     """Nobody chose one for this session: chance played, beside the name of the best one there is."""
     player = open_player()

@@ -237,7 +237,15 @@ class TrainDock(QWidget):
         """Take the widget for live sessions, which Human and Hybrid mode show."""
         self.play = panel
         self.pages.addWidget(panel)
+        panel.desk.status_changed.connect(self._leave_keyboard)
         self._arrange()
+
+    def _leave_keyboard(self) -> None:
+        """While a session is on the stage, a click on a mode leaves the keyboard with it: in Hybrid mode its keys take
+        the seat."""
+        live = self.play is not None and self.play.desk.status == "live"
+        for button in self.mode.buttons.values():
+            button.setFocusPolicy(Qt.FocusPolicy.TabFocus if live else Qt.FocusPolicy.StrongFocus)
 
     def show_page(self, what: str) -> None:
         """Agent mode with ``train`` or ``use`` in front."""
