@@ -9,7 +9,8 @@ with is written once, and each episode can be read by itself. :class:`DialogueRe
 from __future__ import annotations
 
 import hashlib
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import msgspec
 
@@ -97,3 +98,22 @@ class DialogueReader:
         missing = "(this part of the prompt was not recorded)"
         prompt = tuple(Message(one.role, self._texts.get(one.text, missing)) for one in told.prompt)
         return msgspec.structs.replace(told, prompt=prompt, texts={})
+
+
+def in_full(exchange: Exchange) -> dict[str, Any]:
+    """Every field, those that have their usual value too, as plain values."""
+    return {name: msgspec.to_builtins(getattr(exchange, name)) for name in exchange.__struct_fields__}
+
+
+def exchange_at(place: int, extras: Mapping[int, Mapping[str, Any]]) -> Exchange | None:
+    """That of a step, from the extras of its episode; None where there is none, or it cannot be read."""
+    if DIALOGUE not in extras.get(place, {}):
+        return None
+    reader, found = DialogueReader(), None
+    for one in range(place + 1):
+        if (extra := extras.get(one, {}).get(DIALOGUE)) is not None:
+            try:
+                found = reader.take(extra)
+            except DialogueError:
+                found = None
+    return found

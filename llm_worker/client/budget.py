@@ -22,13 +22,13 @@ class Budget:
         yet. Raises BudgetError."""
         needs = (1, most.total, self.price_of(most) or 0.0)
         names = ("--max-calls", "--max-tokens", "--max-money")
-        shown = ("{:,.0f} calls", "{:,.0f} tokens", "${:,.6f}")
+        shown = (_calls, "{:,.0f} tokens".format, "${:,.6f}".format)
         for name, limit, known, need, form in zip(names, self._limits, self._used, needs, shown, strict=True):
             used = known + failed * need
             if limit and used + need > limit:
                 raise BudgetError(
-                    f"the budget is used up: {form.format(used)} of {form.format(limit)} ({name}), and the next call "
-                    f"may take {form.format(need)}; resume the run to give it as much again"
+                    f"the budget is used up: {form(used)} of {form(limit)} ({name}), and the next call "
+                    f"may take {form(need)}; resume the run to give it as much again"
                 )
 
     def spend(self, usage: Usage | None) -> float | None:
@@ -47,3 +47,7 @@ class Budget:
     @property
     def _used(self) -> tuple[int, int, float]:
         return self.spent.calls, self.spent.prompt + self.spent.completion, self.spent.money
+
+
+def _calls(count: float) -> str:
+    return "1 call" if count == 1 else f"{count:,.0f} calls"

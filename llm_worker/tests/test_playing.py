@@ -124,7 +124,7 @@ def test_a_budget_reserves_before_it_spends_and_is_extended() -> None:
     free = Budget(calls=1)
     free.require(Usage(5, 5))
     assert free.spend(Usage(5, 5)) is None
-    with pytest.raises(BudgetError, match="--max-calls"):
+    with pytest.raises(BudgetError, match=r"1 call of 1 call \(--max-calls\), and the next call may take 1 call;"):
         free.require(Usage(1, 1))
     free.extend()
     free.require(Usage(1, 1))

@@ -20,6 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from mosaic_protocol.dialogue import exchange_at, in_full
 from mosaic_protocol.events import RecordError
 from mosaic_protocol.steps.chunk import ChunkError
 from mosaic_protocol.steps.recordings import Recording, RecordingError
@@ -255,7 +256,8 @@ class _Session:
             "value": None if values is None else _finite(float(values[step])),
             "info": _plain(episode.extras.get(step, {})),
         }
-        return {"step": shown}
+        asked = exchange_at(step, episode.extras)
+        return {"step": shown} if asked is None else {"step": shown, "dialogue": in_full(asked)}
 
 
 def _whole(leaves: dict[Any, Any]) -> Any:

@@ -15,6 +15,8 @@ from gym_gui.cli.errors import ExitCode
 from gym_gui.cli.options import Count, json_option, run_argument
 from gym_gui.cli.recorded import require_episode, step_source
 from gym_gui.cli.session import CliSession, shortest_path
+from mosaic_protocol.dialogue import DIALOGUE
+from mosaic_protocol.plain_text import visible
 
 if TYPE_CHECKING:
     from gym_gui.services.worker_tools import WorkerTool
@@ -39,7 +41,7 @@ def replay(
 
     The environment begins with the recorded seed and is given the recorded actions; observation, reward and end of
     every step must be what was recorded, to the bit. RUN may also be the folder that `mosaic eval --record` names. Exit
-    code 1: they differ, or steps could not be compared.
+    code 1: they differ, or steps could not be compared. With --step, a language model's step has its prompt and answer.
     """
     from gym_gui.services import recorded_steps
 
@@ -83,7 +85,7 @@ def _watched(running: WorkerTool, *, quiet: bool) -> dict[str, Any]:
 def _tell(result: dict[str, Any]) -> None:
     click.echo(_headline(result))
     if result.get("step") is not None:
-        click.echo(fmt.pairs([(name, fmt.cut(_text(value), 200)) for name, value in result["step"].items()]))
+        tell_step(result["step"], result.get("dialogue"))
     steps, verified, difference = result["steps"], result["verified"], result["difference"]
     part = f" (the first of {result['length']:,})" if steps < result["length"] else ""
     click.echo(f"verified {verified:,}/{steps:,} steps{part}")
@@ -95,6 +97,32 @@ def _tell(result: dict[str, Any]) -> None:
     if "export" in result:
         cut = ", up to the step that differs" if difference is not None else ""
         click.echo(f"{shortest_path(Path(result['export']))}: {fmt.counted(result['frames'], 'frame')}{cut}")
+
+
+def tell_step(step: dict[str, Any], exchange: dict[str, Any] | None) -> None:
+    """What happened, and of a language model what it was asked and answered, to its end."""
+    told = dict(step)
+    if exchange is not None:
+        told["info"] = {name: value for name, value in (step["info"] or {}).items() if name != DIALOGUE} or None
+    click.echo(fmt.pairs([(name, fmt.cut(_text(value), 200)) for name, value in told.items()]))
+    if exchange is None:
+        return
+    parts = [(str(role), str(text)) for role, text in exchange["prompt"]]
+    parts += [(name, str(exchange[name])) for name in ("reasoning", "response", "note") if exchange.get(name)]
+    for name, text in parts:
+        lines = "\n".join(f"    {visible(line)}" for line in text.splitlines())
+        click.echo(f"  {fmt.one_line(name)}:\n{lines}")
+    click.echo(f"  {_cost(exchange)}")
+
+
+def _cost(exchange: dict[str, Any]) -> str:
+    """How the answer was had, in one line."""
+    about = "~" if exchange["is_estimated"] else ""
+    parts = [exchange["validity"], exchange["rung"], exchange["source"]]
+    if exchange["tokens_in"]:
+        parts.append(f"{about}{exchange['tokens_in']:,} + {about}{exchange['tokens_out']:,} tokens")
+        parts.append(f"{exchange['seconds']:.2f} s")
+    return " · ".join(fmt.one_line(str(one)) for one in parts if one)
 
 
 def what_was_compared(result: dict[str, Any]) -> list[str]:

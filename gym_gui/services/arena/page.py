@@ -37,7 +37,7 @@ def document(found: Standings, command: str, film: Film | None = None) -> str:
     arena = found.arena
     style, script = pages.style_and_script()
     when = time.strftime("%Y-%m-%d %H:%M")
-    labels = ", ".join(one.entry.label for one in found.standings)
+    players = "1 entry" if len(arena.entries) == 1 else f"{len(arena.entries)} entries"
     about = f"{TITLES[found.measure]}, seeds {shown_seeds(arena.seeds)}. Made {when} with MOSAIC."
     sections = [
         _standings(found),
@@ -51,9 +51,10 @@ def document(found: Standings, command: str, film: Film | None = None) -> str:
         policy=pages.policy_for(style, script, pictures=film is not None),
         style=style,
         script=script,
-        title=escaped(f"{labels} on {arena.env_id}"),
+        title=escaped(f"{players} on the same {counted(len(arena.seeds), 'seed')} of {arena.env_id}"),
         about=escaped(about),
         finding=escaped(report.finding(found)),
+        legend="Entries",
         toggles=_toggles(found),
         axes="",
         sections="\n".join(part for part in sections if part),

@@ -69,6 +69,7 @@ def document(found: Comparison, origin: Origin, about: About) -> str:
         title=escaped(figures.heading(found)),
         about=escaped(f"{figures.measure(found)}{_where(found)}. {_sizes(found)}. Made {about.when} with MOSAIC."),
         finding=escaped(finding(found)),
+        legend="Groups",
         toggles=_toggles(found),
         axes=_axis_choice([one.axis for one in drawn_over]) if curves else "",
         sections="\n".join(part for part in sections if part),

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gym_gui.services.replay import names
-from mosaic_protocol.dialogue import DIALOGUE, DialogueError, DialogueReader, Exchange
+from mosaic_protocol.dialogue import Exchange, exchange_at
 from mosaic_protocol.steps.recorded_episodes import FormError, RecordedEpisode
 
 MOST_NUMBERS = 64
@@ -153,16 +153,7 @@ class EpisodeRecord:
 
     def dialogue(self, place: int) -> Exchange | None:
         """What a language model was asked and answered at a step; None where none was, or it cannot be read."""
-        if DIALOGUE not in self.episode.extras.get(place, {}):
-            return None
-        reader, found = DialogueReader(), None
-        for one in range(place + 1):
-            if (extra := self.episode.extras.get(one, {}).get(DIALOGUE)) is not None:
-                try:
-                    found = reader.take(extra)
-                except DialogueError:
-                    found = None
-        return found
+        return exchange_at(place, self.episode.extras)
 
     def picture(self, place: int) -> NDArray[np.uint8] | None:
         """The observation itself, where it is a picture."""

@@ -11,17 +11,19 @@ from unittest import mock
 
 import av
 import h5py
+import msgspec
 import numpy as np
 import pytest
 
 from cleanrl_worker.tests.policy_tools import new_checkpoint
-from gym_gui.cli.commands.replay import what_was_compared
+from gym_gui.cli.commands.replay import tell_step, what_was_compared
 from gym_gui.services.datasets import DatasetRegistry
 from gym_gui.tests.cli.test_cli_completion import offered
 from gym_gui.tests.support.command_line import CommandLine
 from gym_gui.tests.support.daemon_process import WORKERS, DaemonProcess
 from gym_gui.tests.support.made_checkpoints import RUN_B, write_run
 from gym_gui.tests.support.player_worker import player_worker
+from mosaic_protocol.dialogue import DIALOGUE, Exchange, Message, exchange_at, in_full, recorded
 from mosaic_protocol.paths import MosaicPaths
 
 pytestmark = pytest.mark.usefixtures("workers_train")
@@ -75,6 +77,29 @@ def frames_in(file: Path) -> int:
 def test_a_replay_says_what_it_could_not_compare(counts: tuple[int, ...], said: list[str]) -> None:
     result = dict(zip(("checked", "verified", "observations", "rewards"), counts, strict=True))
     assert what_was_compared(result) == said
+
+
+def test_a_step_of_a_language_model_is_shown_with_its_whole_prompt_and_steers_no_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    prompt = (Message("system", "Your actions: left, right."), Message("user", "Step 3.\nS@FF\x1b]0;owned\x07"))
+    asked = Exchange(
+        prompt, response="go \x9b31m left", validity="repaired", rung="tagged", tokens_in=1234, tokens_out=2
+    )
+    extras = {n: {DIALOGUE: msgspec.to_builtins(one)} for n, one in enumerate(_recorded([asked, asked]))}
+    found = exchange_at(1, extras)
+    assert found is not None and exchange_at(2, extras) is None
+    step = {"place": 1, "info": {DIALOGUE: extras[1][DIALOGUE], "drawn": 1}}
+    tell_step(step, in_full(found))
+    out = capsys.readouterr().out
+    assert "    Your actions: left, right.\n" in out and "    Step 3.\n    S@FF\\u001b" in out
+    assert "{'drawn': 1}" in out and "repaired · tagged · 1,234 + 2 tokens · 0.00 s" in out
+    assert not {one for one in out if not one.isprintable() and one != "\n"}
+
+
+def _recorded(exchanges: list[Exchange]) -> list[Exchange]:
+    known: set[str] = set()
+    return [recorded(one, known) for one in exchanges]
 
 
 def test_a_run_replays_verified_and_is_exported(mosaic: CommandLine, tmp_path: Path) -> None:

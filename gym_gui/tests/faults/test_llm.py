@@ -162,3 +162,7 @@ def test_a_person_takes_a_step_from_the_model_and_that_is_recorded(daemon: Daemo
     assert "A person tells you: mind the hole" in told[step + 1].prompt[-1].text
     answer = CommandLine(daemon.paths.root)("replay", run_id, "--episode", "0")
     assert answer.code == 0 and "verified" in answer.out, answer
+    shown = CommandLine(daemon.paths.root)("replay", run_id, "--episode", "0", "--step", str(step + 1))
+    assert "A person tells you: mind the hole" in shown.out and "  system:\n    You cross a frozen lake" in shown.out, (
+        shown
+    )

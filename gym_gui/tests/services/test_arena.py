@@ -275,6 +275,7 @@ def test_the_report_is_plain_json_rows_and_a_page_that_names_cannot_break_out_of
     assert told["entries"][0]["label"] == "Optimal" and told["improvements"]
     assert files.content(found, Path("a.csv"), "").decode().splitlines()[0] == ",".join(report.COLUMNS)
     text = page.document(found, "mosaic arena <b>")
+    assert "<h1>2 entries on the same 8 seeds of FrozenLake-v1</h1>" in text and "<legend>Entries</legend>" in text
     assert "<script>alert" not in text and "&lt;script&gt;" in text and "mosaic arena &lt;b&gt;" in text
 
 
