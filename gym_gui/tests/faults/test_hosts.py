@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import subprocess
 import threading
 import time
@@ -25,6 +27,15 @@ from gym_gui.tests.support.wheels import make_wheel
 from mosaic_protocol.proto import trainer_pb2 as pb
 
 STEPS = 150
+_OWN_SCRIPTS = """
+[choices.script]
+help = "A script of one's own."
+kind = "file"
+metavar = "FILE"
+replaces_algorithm = true
+algorithm = "{stem}"
+needs = []
+"""
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +57,10 @@ def node(root: Path) -> Iterator[FarHost]:
 def daemon(root: Path, node: FarHost) -> Iterator[DaemonProcess]:
     made = DaemonProcess(root / "home")
     made.env["MOSAIC_SSH_CONFIG"] = str(node.write_ssh_config())
+    learner = dropped_worker(
+        root / "workers", "learner", needs=["dataset"], capabilities={"foreign_scripts": True}, more=_OWN_SCRIPTS
+    )
+    made.env["MOSAIC_WORKER_PATH"] += f"{os.pathsep}{learner}"
     node.add_to(made.paths)
     try:
         yield made.start()
@@ -288,3 +303,51 @@ def test_an_environment_is_built_over_there_and_a_build_that_ends_early_leaves_n
     assert ask(host, pack()).bundles == ("tiny",)
     run_id = far_run(daemon)
     assert_whole(daemon, node, run_id)
+
+
+# ---- what runs begin from ------------------------------------------------------------------------------------------
+
+
+def learner_run(daemon: DaemonProcess, **settings: Any) -> str:
+    config = toy_config(worker="learner", total_timesteps=100_000, params={"step_seconds": 0.02}, **settings)
+    config["resources"]["host"] = "node1"
+    if "script" in settings:
+        config["metadata"]["worker"]["config"].pop("algo")
+    return daemon.client.submit(config).run.run_id
+
+
+def test_a_dataset_travels_once_and_a_script_of_ones_own_is_the_one_that_was_allowed(
+    root: Path, daemon: DaemonProcess, node: FarHost
+) -> None:
+    dataset = daemon.paths.dataset("swings")
+    dataset.mkdir(parents=True)
+    data = os.urandom(3 * 2**20 + 17)
+    (dataset / "data.hdf5").write_bytes(data)
+    (dataset / "manifest.json").write_text("{}")
+    script = root / "my_script.py"
+    script.write_text("print('mine')\n")
+    inputs = node.disk / "mosaic" / "trainer" / "inputs"
+
+    def there(run_id: str, name: str) -> list[str]:
+        return node.run("stat", "-c", "%i %s", str(inputs / run_id / name)).split()
+
+    runs = [learner_run(daemon, dataset="swings") for _ in range(2)]
+    for run_id in runs:
+        daemon.wait_state(run_id, "EXEC")
+    first, second = (there(run_id, "datasets/swings/data.hdf5") for run_id in runs)
+    assert first == second and first[1] == str(len(data)), "it is there once, whole, for both"
+    pid = str(node.pids("learner_worker", runs[0])[0])
+    around = node.run("cat", f"/proc/{pid}/environ").split("\0")
+    assert f"MOSAIC_DATASETS={inputs / runs[0] / 'datasets'}" in around
+    for one in runs:  # a host in a test may have few CPUs
+        daemon.client.cancel(one)
+    run_id = learner_run(daemon, script=str(script))
+    daemon.wait_state(run_id, "EXEC")
+    assert node.run("cat", str(inputs / run_id / "script" / "my_script.py")) == script.read_text()
+    pid = str(node.pids("learner_worker", run_id)[0])
+    digest = hashlib.sha256(script.read_bytes()).hexdigest()
+    assert f"MOSAIC_SCRIPT_SHA256={digest}" in node.run("cat", f"/proc/{pid}/environ").split("\0")
+    daemon.client.cancel(run_id)
+    for one in (*runs, run_id):
+        assert daemon.wait_over(one).outcome == "canceled"
+        wait_for("what it began from to go", lambda one=one: one not in node.run("ls", str(inputs)))
