@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from gym_gui.services.hosts.book import HostBook
 from gym_gui.services.hosts.code import pack
 from gym_gui.services.hosts.environments import BuildError, build
 from gym_gui.services.hosts.reach import ask
+from gym_gui.services.trainer.client import NoSuchRunError
 from gym_gui.tests.support.daemon_process import DaemonProcess, toy_config, wait_for
 from gym_gui.tests.support.dropped_worker import dropped_worker
 from gym_gui.tests.support.far_hosts import FarHost
@@ -351,3 +353,82 @@ def test_a_dataset_travels_once_and_a_script_of_ones_own_is_the_one_that_was_all
     for one in (*runs, run_id):
         assert daemon.wait_over(one).outcome == "canceled"
         wait_for("what it began from to go", lambda one=one: one not in node.run("ls", str(inputs)))
+
+
+# ---- more that goes wrong ------------------------------------------------------------------------------------------
+
+
+def test_a_second_daemon_on_the_same_host_leaves_the_runs_of_the_first_alone(
+    root: Path, daemon: DaemonProcess, node: FarHost
+) -> None:
+    """They share the agent and its folder, and each knows its own runs alone."""
+    (root / "second").mkdir()
+    other = DaemonProcess(root / "second")
+    other.env["MOSAIC_SSH_CONFIG"] = daemon.env["MOSAIC_SSH_CONFIG"]
+    node.add_to(other.paths)
+    gate = node.disk / "after the second"
+    first = far_run(daemon, steps=200, params={"gate": str(gate), "gate_at": 190})
+    wait_step(daemon, first, 5)
+    try:
+        other.start()
+        second = far_run(other, steps=20)
+        assert other.wait_over(second).outcome == "completed"
+        assert steps_of(other, second) == list(range(1, 21))
+        with pytest.raises(NoSuchRunError):
+            other.client.run(first)
+        wait_for("its files to go", lambda: second not in node.run("ls", str(node.disk / "mosaic/trainer/runs")))
+        assert other.terminate() == 0
+    finally:
+        other.clean_up()
+    node.run("touch", str(gate))
+    assert_whole(daemon, node, first, steps=200)
+
+
+def test_a_disk_that_is_full_over_there_costs_no_point(daemon: DaemonProcess, node: FarHost) -> None:
+    run_id = far_run(daemon, steps=400)
+    wait_step(daemon, run_id, 20)
+    used = node.run("df", "--output=used", "-k", str(node.disk)).split()[1]
+    node.run("mount", "-o", f"remount,size={used}k", str(node.disk))
+    try:
+        wait_for("the run to say so", lambda: daemon.client.run(run_id).throttled)
+    finally:
+        node.run("mount", "-o", "remount,size=50%", str(node.disk))
+    assert_whole(daemon, node, run_id, steps=400)
+
+
+_VICTIMS = ("daemon", "mosaic_host.attach", "-m mosaic_host --home", "sshd: root@")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("pair", list(permutations(_VICTIMS, 2)), ids=" then ".join)
+def test_two_that_are_killed_in_any_order_cost_no_point(
+    daemon: DaemonProcess, node: FarHost, pair: tuple[str, str]
+) -> None:
+    """The second one while the first is being missed."""
+    gate = node.disk / f"gate {_VICTIMS.index(pair[0])} {_VICTIMS.index(pair[1])}"
+    run_id = far_run(daemon, steps=300, params={"gate": str(gate), "gate_at": 290})
+    wait_step(daemon, run_id, 20)
+    for victim in pair:
+        if victim == "daemon":
+            daemon.kill()
+        else:
+            node.kill(victim)
+    if "daemon" in pair:
+        daemon.start()
+    node.run("touch", str(gate))
+    assert_whole(daemon, node, run_id, steps=300)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seconds", [20, 90])
+def test_a_link_that_is_cut_for_a_while_costs_no_point(daemon: DaemonProcess, node: FarHost, seconds: int) -> None:
+    gate = node.disk / f"after {seconds}"
+    run_id = far_run(daemon, steps=600, params={"gate": str(gate), "gate_at": 590})
+    wait_step(daemon, run_id, 20)
+    node.cut()
+    try:
+        time.sleep(seconds)  # what is tested is how long
+    finally:
+        node.mend()
+    node.run("touch", str(gate))
+    assert_whole(daemon, node, run_id, steps=600)
