@@ -185,6 +185,9 @@ class AgentClient(Executor, Hosting):
     async def digest(self, run_id: str, area: str, name: str) -> str:
         return str(await self._call("digest", run_id, area, name))
 
+    async def stage(self, run_id: str, name: str, sha256: str) -> bool:
+        return bool(await self._call("stage", run_id, name, sha256))
+
     async def start_once(self, spec: LaunchSpec) -> StartedWorker:
         started: StartedWorker = await self._call("start_once", spec)
         return started

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import hashlib
 import os
 import shutil
 import stat
@@ -26,11 +25,13 @@ from mosaic_host.hosting import (
     PIECE_BYTES,
     PROTOCOL,
     RUN,
+    STAGED,
     CommandAnswer,
     FileState,
     HostFacts,
     Hosting,
 )
+from mosaic_host.staging import Staging, digest_of
 from mosaic_host.telling import Tell, to_plain_log
 from mosaic_host.warm_pool import WarmPool
 from mosaic_protocol import claims
@@ -57,6 +58,7 @@ class HostedAgent(HostAgent, Hosting):
     def __init__(self, paths: MosaicPaths, warm_pool: WarmPool, tell: Tell = to_plain_log) -> None:
         super().__init__(paths, warm_pool, tell)
         self._starting: dict[tuple[str, int], asyncio.Task[StartedWorker]] = {}
+        self._staging = Staging(paths.trainer / "staged")
         self.leave: Callable[[], None] = lambda: None
         """What ends the server in front of the agent."""
 
@@ -125,8 +127,12 @@ class HostedAgent(HostAgent, Hosting):
     async def digest(self, run_id: str, area: str, name: str) -> str:
         return await asyncio.to_thread(digest_of, self._file(run_id, area, name))
 
+    async def stage(self, run_id: str, name: str, sha256: str) -> bool:
+        return await asyncio.to_thread(self._staging.give, self._file(run_id, INPUTS, name), run_id, sha256)
+
     async def forget_run(self, run_id: str) -> None:
         await asyncio.to_thread(self._forget, run_id)
+        await asyncio.to_thread(self._staging.prune)
 
     def _forget(self, run_id: str) -> None:
         paths = self._paths
@@ -152,11 +158,13 @@ class HostedAgent(HostAgent, Hosting):
                 return self._paths.run_logs(run_id).joinpath(*parts)
             case "inputs":
                 return self._inputs(run_id).joinpath(*parts)
+            case "staged":
+                return self._staging.arriving(checked_run_id(run_id), name)
             case "configs":
                 for file in (self._paths.run_config(run_id), self._paths.worker_config(run_id)):
                     if name == file.name:
                         return file
-        raise OSError(errno.EINVAL, f"there are {RUN}, {LOGS}, {CONFIGS} and {INPUTS}, not", area[:60])
+        raise OSError(errno.EINVAL, f"there are {RUN}, {LOGS}, {CONFIGS}, {INPUTS} and {STAGED}, not", area[:60])
 
     # ---- processes -----------------------------------------------------------------------------------------------
 
@@ -205,15 +213,6 @@ def inherited(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value for name, value in environ.items() if name in _INHERITED or name.startswith(_INHERITED_BEGINNINGS)
     }
-
-
-def digest_of(file: Path) -> str:
-    """The SHA-256 of a regular file."""
-    seen = hashlib.sha256()
-    with open_regular(file) as stream:
-        while piece := stream.read(PIECE_BYTES):
-            seen.update(piece)
-    return seen.hexdigest()
 
 
 def _built_environments(venvs: Path) -> dict[str, str]:

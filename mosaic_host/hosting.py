@@ -15,9 +15,10 @@ from mosaic_host.executor import LaunchSpec, StartedWorker
 
 PROTOCOL = 2
 """Of the calls. An agent of another number is let go and another one started."""
-RUN, LOGS, CONFIGS, INPUTS = "run", "logs", "configs", "inputs"
-AREAS = (RUN, LOGS, CONFIGS, INPUTS)
-"""Where the files of a run are: its folder, its logs, its config files, and what it begins from."""
+RUN, LOGS, CONFIGS, INPUTS, STAGED = "run", "logs", "configs", "inputs", "staged"
+AREAS = (RUN, LOGS, CONFIGS, INPUTS, STAGED)
+"""Where the files of a run are: its folder, its logs, its config files, what it begins from, and what is on its way to
+be kept for all runs, by its hash."""
 LEFT_NOTE = "place.json"
 """In the folder of a run whose place was about to end, such as the job of a batch system: how that was known."""
 BATCH_COMMANDS = ("sbatch", "squeue", "scancel", "sacct", "sinfo")
@@ -101,6 +102,11 @@ class Hosting(ABC):
     @abstractmethod
     async def digest(self, run_id: str, area: str, name: str) -> str:
         """The SHA-256 of a file."""
+
+    @abstractmethod
+    async def stage(self, run_id: str, name: str, sha256: str) -> bool:
+        """Let a run begin from a file of this content under this name; False where nobody brought it yet: then it is
+        put into STAGED under its hash, and asked for again. A file that came with another content is thrown away."""
 
     @abstractmethod
     async def start_once(self, spec: LaunchSpec) -> StartedWorker:

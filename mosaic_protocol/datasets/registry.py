@@ -19,6 +19,9 @@ from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.suggest import did_you_mean
 from mosaic_protocol.whole_files import drafted_folder, remove_all_left_drafts, settle
 
+BROUGHT, BROUGHT_VARIABLE = "datasets", "MOSAIC_DATASETS"
+"""The folder of the datasets that were brought to another host for a run, and the variable that names it there."""
+
 
 @dataclass(frozen=True)
 class DatasetEntry:

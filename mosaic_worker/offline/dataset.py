@@ -8,6 +8,7 @@ What fits into memory is best read at once (:meth:`OfflineDataset.transitions`),
 from __future__ import annotations
 
 import math
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from mosaic_protocol.dataset_files import data_file, spaces
 from mosaic_protocol.datasets import DatasetEntry, DatasetRegistry, DatasetsError
-from mosaic_protocol.datasets.registry import entry_of
+from mosaic_protocol.datasets.registry import BROUGHT_VARIABLE, entry_of
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_worker.errors import UsageError
 from mosaic_worker.offline.spaces import space_of
@@ -60,6 +61,9 @@ def open_dataset(
 
 
 def _entry(name: str, paths: MosaicPaths) -> DatasetEntry:
+    brought = os.environ.get(BROUGHT_VARIABLE)
+    if brought and "/" not in name and (Path(brought) / name).is_dir():
+        return entry_of(Path(brought) / name)
     if "/" not in name:
         return DatasetRegistry(paths).find(name)
     return entry_of(Path(name))

@@ -41,7 +41,7 @@ def examine(host: Host, *, may_ask: bool = False) -> list[Finding]:
 
 def findings(host: Host, found: HostReport) -> Iterator[Finding]:
     yield Finding("ssh", "ok", f"{host.ssh or 'this machine'} answered in {duration(found.seconds)}")
-    yield _python(found)
+    yield _python(host, found)
     free = f"{size(found.free_bytes)} free in {found.home}"
     is_enough = found.free_bytes > _LEAST_BYTES
     yield Finding("disk", "ok", free) if is_enough else Finding("disk", "warn", f"only {free}")
@@ -53,9 +53,9 @@ def findings(host: Host, found: HostReport) -> Iterator[Finding]:
         yield Finding("bundles", "ok", ", ".join(found.bundles))
 
 
-def _python(found: HostReport) -> Finding:
+def _python(host: Host, found: HostReport) -> Finding:
     if found.problem:
-        hint = "name one that has what workers need: `mosaic hosts add … --python PATH`"
+        hint = f"`mosaic hosts install {host.name}` builds one there, or name one that has what workers need (--python)"
         return Finding("python", "fail", f"{found.python} cannot be used: {found.problem}; {hint}")
     return Finding("python", "ok", f"{'.'.join(map(str, found.version))} at {found.python}")
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gym_gui.services.hosts.book import Host
-from gym_gui.services.hosts.standing import is_known, standing
+from gym_gui.services.hosts.standing import is_known, labels_of, standing
 from gym_gui.services.run_words import is_over, memory_text
 from gym_gui.services.waiting_line import host_asked
+from mosaic_protocol.host_labels import GPU
 from mosaic_protocol.proto import trainer_pb2 as pb
 from mosaic_protocol.states import LIVE_STATES
 
@@ -35,6 +36,7 @@ class HostLine:
     cpus: str
     gpus: str
     memory: str
+    labels: str
     runs: tuple[pb.Run, ...]
     """Live ones first, then those that wait for this host and no other."""
     live: int
@@ -62,9 +64,10 @@ def _by_host(runs: Iterable[pb.Run]) -> dict[str, list[pb.Run]]:
 
 def _here(health: pb.Health | None, runs: list[pb.Run]) -> HostLine:
     if health is None:
-        return HostLine("", None, Health.AWAY, "the daemon is away", "", "", "", tuple(runs), len(runs))
+        return HostLine("", None, Health.AWAY, "the daemon is away", "", "", "", "", tuple(runs), len(runs))
     shown = _shares(health.capacity, health.reserved)
-    return HostLine("", None, Health.GOOD, "connected", *shown, tuple(runs), len(runs))
+    labels = GPU if health.capacity.gpus else ""
+    return HostLine("", None, Health.GOOD, "connected", *shown, labels, tuple(runs), len(runs))
 
 
 def _line(
@@ -72,10 +75,11 @@ def _line(
 ) -> HostLine:
     runs, state = tuple(there.get(host.name, ())), told.get(host.name)
     live = sum(run.state in LIVE_STATES for run in runs)
+    labels = ", ".join(labels_of(host, state))
     if health is None:
-        return HostLine(host.name, host, Health.AWAY, "the daemon is away", "", "", "", runs, live)
+        return HostLine(host.name, host, Health.AWAY, "the daemon is away", "", "", "", labels, runs, live)
     shares = _shares(state.capacity, state.reserved) if state is not None and is_known(state) else ("", "", "")
-    return HostLine(host.name, host, _health(host, state), standing(host, state), *shares, runs, live)
+    return HostLine(host.name, host, _health(host, state), standing(host, state), *shares, labels, runs, live)
 
 
 def _health(host: Host, told: pb.Host | None) -> Health:

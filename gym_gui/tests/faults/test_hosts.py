@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from gym_gui.services.hosts.book import HostBook
 from gym_gui.services.hosts.code import pack
 from gym_gui.services.hosts.environments import BuildError, build
 from gym_gui.services.hosts.reach import ask
+from gym_gui.services.trainer.client import NoSuchRunError
 from gym_gui.tests.support.daemon_process import DaemonProcess, toy_config, wait_for
 from gym_gui.tests.support.dropped_worker import dropped_worker
 from gym_gui.tests.support.far_hosts import FarHost
@@ -25,6 +29,15 @@ from gym_gui.tests.support.wheels import make_wheel
 from mosaic_protocol.proto import trainer_pb2 as pb
 
 STEPS = 150
+_OWN_SCRIPTS = """
+[choices.script]
+help = "A script of one's own."
+kind = "file"
+metavar = "FILE"
+replaces_algorithm = true
+algorithm = "{stem}"
+needs = []
+"""
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +59,10 @@ def node(root: Path) -> Iterator[FarHost]:
 def daemon(root: Path, node: FarHost) -> Iterator[DaemonProcess]:
     made = DaemonProcess(root / "home")
     made.env["MOSAIC_SSH_CONFIG"] = str(node.write_ssh_config())
+    learner = dropped_worker(
+        root / "workers", "learner", needs=["dataset"], capabilities={"foreign_scripts": True}, more=_OWN_SCRIPTS
+    )
+    made.env["MOSAIC_WORKER_PATH"] += f"{os.pathsep}{learner}"
     node.add_to(made.paths)
     try:
         yield made.start()
@@ -288,3 +305,130 @@ def test_an_environment_is_built_over_there_and_a_build_that_ends_early_leaves_n
     assert ask(host, pack()).bundles == ("tiny",)
     run_id = far_run(daemon)
     assert_whole(daemon, node, run_id)
+
+
+# ---- what runs begin from ------------------------------------------------------------------------------------------
+
+
+def learner_run(daemon: DaemonProcess, **settings: Any) -> str:
+    config = toy_config(worker="learner", total_timesteps=100_000, params={"step_seconds": 0.02}, **settings)
+    config["resources"]["host"] = "node1"
+    if "script" in settings:
+        config["metadata"]["worker"]["config"].pop("algo")
+    return daemon.client.submit(config).run.run_id
+
+
+def test_a_dataset_travels_once_and_a_script_of_ones_own_is_the_one_that_was_allowed(
+    root: Path, daemon: DaemonProcess, node: FarHost
+) -> None:
+    dataset = daemon.paths.dataset("swings")
+    dataset.mkdir(parents=True)
+    data = os.urandom(3 * 2**20 + 17)
+    (dataset / "data.hdf5").write_bytes(data)
+    (dataset / "manifest.json").write_text("{}")
+    script = root / "my_script.py"
+    script.write_text("print('mine')\n")
+    inputs = node.disk / "mosaic" / "trainer" / "inputs"
+
+    def there(run_id: str, name: str) -> list[str]:
+        return node.run("stat", "-c", "%i %s", str(inputs / run_id / name)).split()
+
+    runs = [learner_run(daemon, dataset="swings") for _ in range(2)]
+    for run_id in runs:
+        daemon.wait_state(run_id, "EXEC")
+    first, second = (there(run_id, "datasets/swings/data.hdf5") for run_id in runs)
+    assert first == second and first[1] == str(len(data)), "it is there once, whole, for both"
+    pid = str(node.pids("learner_worker", runs[0])[0])
+    around = node.run("cat", f"/proc/{pid}/environ").split("\0")
+    assert f"MOSAIC_DATASETS={inputs / runs[0] / 'datasets'}" in around
+    for one in runs:  # a host in a test may have few CPUs
+        daemon.client.cancel(one)
+    run_id = learner_run(daemon, script=str(script))
+    daemon.wait_state(run_id, "EXEC")
+    assert node.run("cat", str(inputs / run_id / "script" / "my_script.py")) == script.read_text()
+    pid = str(node.pids("learner_worker", run_id)[0])
+    digest = hashlib.sha256(script.read_bytes()).hexdigest()
+    assert f"MOSAIC_SCRIPT_SHA256={digest}" in node.run("cat", f"/proc/{pid}/environ").split("\0")
+    daemon.client.cancel(run_id)
+    for one in (*runs, run_id):
+        assert daemon.wait_over(one).outcome == "canceled"
+        wait_for("what it began from to go", lambda one=one: one not in node.run("ls", str(inputs)))
+
+
+# ---- more that goes wrong ------------------------------------------------------------------------------------------
+
+
+def test_a_second_daemon_on_the_same_host_leaves_the_runs_of_the_first_alone(
+    root: Path, daemon: DaemonProcess, node: FarHost
+) -> None:
+    """They share the agent and its folder, and each knows its own runs alone."""
+    (root / "second").mkdir()
+    other = DaemonProcess(root / "second")
+    other.env["MOSAIC_SSH_CONFIG"] = daemon.env["MOSAIC_SSH_CONFIG"]
+    node.add_to(other.paths)
+    gate = node.disk / "after the second"
+    first = far_run(daemon, steps=200, params={"gate": str(gate), "gate_at": 190})
+    wait_step(daemon, first, 5)
+    try:
+        other.start()
+        second = far_run(other, steps=20)
+        assert other.wait_over(second).outcome == "completed"
+        assert steps_of(other, second) == list(range(1, 21))
+        with pytest.raises(NoSuchRunError):
+            other.client.run(first)
+        wait_for("its files to go", lambda: second not in node.run("ls", str(node.disk / "mosaic/trainer/runs")))
+        assert other.terminate() == 0
+    finally:
+        other.clean_up()
+    node.run("touch", str(gate))
+    assert_whole(daemon, node, first, steps=200)
+
+
+def test_a_disk_that_is_full_over_there_costs_no_point(daemon: DaemonProcess, node: FarHost) -> None:
+    run_id = far_run(daemon, steps=400)
+    wait_step(daemon, run_id, 20)
+    used = node.run("df", "--output=used", "-k", str(node.disk)).split()[1]
+    node.run("mount", "-o", f"remount,size={used}k", str(node.disk))
+    try:
+        wait_for("the run to say so", lambda: daemon.client.run(run_id).throttled)
+    finally:
+        node.run("mount", "-o", "remount,size=50%", str(node.disk))
+    assert_whole(daemon, node, run_id, steps=400)
+
+
+_VICTIMS = ("daemon", "mosaic_host.attach", "-m mosaic_host --home", "sshd: root@")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("pair", list(permutations(_VICTIMS, 2)), ids=" then ".join)
+def test_two_that_are_killed_in_any_order_cost_no_point(
+    daemon: DaemonProcess, node: FarHost, pair: tuple[str, str]
+) -> None:
+    """The second one while the first is being missed."""
+    gate = node.disk / f"gate {_VICTIMS.index(pair[0])} {_VICTIMS.index(pair[1])}"
+    run_id = far_run(daemon, steps=300, params={"gate": str(gate), "gate_at": 290})
+    wait_step(daemon, run_id, 20)
+    for victim in pair:
+        if victim == "daemon":
+            daemon.kill()
+        else:
+            node.kill(victim)
+    if "daemon" in pair:
+        daemon.start()
+    node.run("touch", str(gate))
+    assert_whole(daemon, node, run_id, steps=300)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seconds", [20, 90])
+def test_a_link_that_is_cut_for_a_while_costs_no_point(daemon: DaemonProcess, node: FarHost, seconds: int) -> None:
+    gate = node.disk / f"after {seconds}"
+    run_id = far_run(daemon, steps=600, params={"gate": str(gate), "gate_at": 590})
+    wait_step(daemon, run_id, 20)
+    node.cut()
+    try:
+        time.sleep(seconds)  # what is tested is how long
+    finally:
+        node.mend()
+    node.run("touch", str(gate))
+    assert_whole(daemon, node, run_id, steps=600)

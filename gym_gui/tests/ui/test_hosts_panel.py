@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 from PyQt6.QtCore import Qt
-from PyQt6.QtWidgets import QTreeWidgetItem
+from PyQt6.QtWidgets import QMenu, QTreeWidgetItem
 from pytestqt.qtbot import QtBot
 
 from gym_gui.services.hosts.book import Host, HostBook
 from gym_gui.services.hosts.checks import Finding
 from gym_gui.services.hosts.overview import Health, overview
+from gym_gui.services.queue_moves import Moves, Spot
 from gym_gui.tests.ui.conftest import MakeCockpit
 from gym_gui.ui.bridge import ConnectionState
 from gym_gui.ui.hosts import desk as desk_module
+from gym_gui.ui.hosts import panel as panel_module
 from gym_gui.ui.hosts.panel import HostsPanel
 from gym_gui.ui.parts import Part, Place
 from mosaic_protocol.proto import trainer_pb2 as pb
@@ -122,7 +124,7 @@ def test_a_host_shows_its_runs_and_selecting_one_selects_the_run(make_cockpit: M
     state = pb.Host(name="node1", connected=True, capacity=pb.Resources(cpus=8), live=1)
     opened.tell(told(state))
     item = opened.item(1)
-    assert (item.text(3), item.text(2), item.text(6)) == ("0 of 8", "1", NODE.ssh)
+    assert (item.text(3), item.text(2), item.text(7)) == ("0 of 8", "1", NODE.ssh)
     child = item.child(0)
     assert child is not None and child.text(0) == "there" and item.isExpanded()
     opened.panel.list.setCurrentItem(child)
@@ -196,7 +198,44 @@ def test_a_host_is_added_by_the_keyboard_and_looked_at(
     qtbot.keyClick(ssh, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: "already" in dialog.problem.text(), timeout=HANG)
     dialog.fields["name"].put("node2")
+    dialog.fields["labels"].put("lab, fast")
     qtbot.keyClick(ssh, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: "node2" in opened.book.hosts(), timeout=HANG)
     shows(opened, qtbot, 3)
     qtbot.waitUntil(lambda: opened.item(2).childCount() == 1, timeout=HANG)
+    assert opened.item(2).text(6) == "fast, lab"
+
+
+def test_a_run_that_waits_is_sent_to_another_host(
+    make_cockpit: MakeCockpit, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Opened(make_cockpit, NODE, Host("node2", "node2"))
+    shows(opened, qtbot, 3)
+    asked: list[tuple[list[str], Spot]] = []
+
+    def moved(client: object, run_ids: list[str], spot: Spot) -> Moves:
+        asked.append((run_ids, spot))
+        return Moves(done=[run("waits", "INIT", asked="node2", queue_key="1")])
+
+    monkeypatch.setattr(panel_module, "move_runs", moved)
+    monkeypatch.setattr(opened.bridge, "_await_client", lambda: None)
+    opened.cockpit.runs.take([run("waits", "INIT", asked="node1", queue_key="1", reason="waits: host node1 is away")])
+    opened.tell(told())
+    child = opened.item(1).child(0)
+    assert child is not None
+    opened.panel.list.setCurrentItem(child)
+    menu = QMenu()
+    opened.panel.add_moves(menu)
+    (entry,) = menu.actions()
+    inside = entry.menu()
+    assert inside is not None
+    titles = {action.text(): action for action in inside.actions()}
+    assert list(titles) == ["this machine", "any host", "node1", "node2"]
+    titles["node2"].trigger()
+    qtbot.waitUntil(lambda: asked == [(["id-waits"], Spot("host", "node2"))], timeout=HANG)
+    opened.tell(told())
+    qtbot.waitUntil(lambda: opened.item(2).childCount() == 1, timeout=HANG)
+    opened.panel.list.setCurrentItem(opened.item(2))
+    menu.clear()
+    opened.panel.add_moves(menu)
+    assert menu.isEmpty(), "a host is no run"

@@ -8,6 +8,7 @@ from gym_gui.services.hosts.book import DEFAULT_FOLDER, Host, checked
 from gym_gui.services.trainer.errors import RefusedError
 from gym_gui.ui.forms.field_group import FieldGroup
 from gym_gui.ui.forms.field_spec import FieldSpec
+from gym_gui.ui.forms.run_fields import split_tags
 from gym_gui.ui.hosts.desk import HostDesk
 from gym_gui.ui.styling import tell
 from gym_gui.ui.theme import Themes
@@ -84,6 +85,7 @@ class AddHostDialog(QDialog):
             ),
             FieldSpec("folder", tr("Folder there"), help=tr("Where MOSAIC's files go"), default=DEFAULT_FOLDER),
             FieldSpec("cpus", tr("CPUs"), "int", None, tr("How many runs may have; empty: all"), least=0),
+            FieldSpec("labels", tr("Labels"), help=tr("What runs may ask for"), placeholder=tr("fast, lab")),
             FieldSpec("memory_mb", tr("Memory"), "int", None, tr("What runs may have; empty: all"), unit="MB", least=0),
         ]
 
@@ -92,7 +94,9 @@ class AddHostDialog(QDialog):
         given = self.fields.values()
         name, ssh, python = (str(given[field] or "") for field in ("name", "ssh", "python"))
         folder = str(given["folder"] or DEFAULT_FOLDER)
-        return checked(Host(name, ssh, folder, python, given["cpus"] or 0, given["memory_mb"] or 0))
+        labels = split_tags(str(given["labels"] or ""))
+        bounds = given["cpus"] or 0, given["memory_mb"] or 0
+        return checked(Host(name, ssh, folder, python, *bounds, labels=labels))
 
     def accept(self) -> None:
         if self._is_asked:

@@ -18,9 +18,10 @@ from PyQt6.QtWidgets import (
     QWidget,
 )
 
-from gym_gui.services.hosts.book import Host
+from gym_gui.services.hosts.book import ANY, HERE, Host
 from gym_gui.services.hosts.overview import Health, HostLine, overview
 from gym_gui.services.hosts.standing import reached_by
+from gym_gui.services.queue_moves import HOST, Moves, Spot, move_runs
 from gym_gui.services.run_words import counted, state_word
 from gym_gui.ui.commands import Command
 from gym_gui.ui.context import Cockpit
@@ -29,11 +30,13 @@ from gym_gui.ui.hosts.desk import HostDesk
 from gym_gui.ui.icons import icon
 from gym_gui.ui.models.run_rows import resources_text
 from gym_gui.ui.styling import tell
+from gym_gui.ui.widgets.snackbar import Notice
 from gym_gui.ui.widgets.steady_button import SteadyButton
 from mosaic_protocol.proto import trainer_pb2 as pb
+from mosaic_protocol.states import RunState
 
 _KEY = Qt.ItemDataRole.UserRole
-_WIDTHS = (168, 140, 48, 64, 60, 150, 180)
+_WIDTHS = (168, 140, 48, 64, 60, 150, 110, 180)
 _LOOK_MILLISECONDS, _CATCH_UP_MILLISECONDS = 2_000, 400
 _ICONS = {
     Health.GOOD: ("good", "good"),
@@ -63,7 +66,7 @@ class HostsPanel(QWidget):
         self.list.setAllColumnsShowFocus(True)
         self.list.setAccessibleName(tr("Hosts"))
         self.list.setHeaderLabels(
-            [tr("Host"), tr("Status"), tr("Runs"), tr("CPU"), tr("GPU"), tr("Memory"), tr("Reached as")]
+            [tr("Host"), tr("Status"), tr("Runs"), tr("CPU"), tr("GPU"), tr("Memory"), tr("Labels"), tr("Reached as")]
         )
         for column, width in enumerate(_WIDTHS):
             self.list.setColumnWidth(column, width)
@@ -186,16 +189,49 @@ class HostsPanel(QWidget):
         self.buttons["hosts-drain"].setText(self.tr("Start runs again") if drained else self.tr("Drain"))
 
     def _show_menu(self, at: QPoint) -> None:
-        if self.current is None:
-            return
         menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.setToolTipsVisible(True)
+        self.add_moves(menu)
+        if self.current is None and menu.isEmpty():
+            return
         for name in ("hosts-check", "hosts-drain", "hosts-remove"):
             menu.addAction(self._cockpit.commands.action(name))
         viewport = self.list.viewport()
         assert viewport is not None
         menu.popup(viewport.mapToGlobal(at))
+
+    def add_moves(self, menu: QMenu) -> None:
+        """Other hosts for the runs that are selected and wait."""
+        chosen = [item.data(0, _KEY) for item in self.list.selectedItems()]
+        waiting = [name for kind, name in chosen if kind == _RUN and self._waits(name)]
+        inside = menu.addMenu(self.tr("Move to")) if waiting else None
+        if inside is None:
+            return
+        places = {
+            HERE: self.tr("this machine"),
+            ANY: self.tr("any host"),
+            **{name: name for name in self.desk.hosts or {}},
+        }
+        for place, title in places.items():
+            action = inside.addAction(title)
+            assert action is not None
+            action.triggered.connect(partial(self._move, waiting, place))
+
+    def _waits(self, run_id: str) -> bool:
+        """Also one whose host takes nobody now, which is why it may go to another one."""
+        run = self._cockpit.runs.get(run_id)
+        return run is not None and run.state == RunState.INIT
+
+    def _move(self, run_ids: Sequence[str], place: str, *_: object) -> None:
+        def done(moves: Moves) -> None:
+            self._cockpit.runs.take(moves.done)
+            for sentence in dict.fromkeys(map(str, moves.refused)):
+                self._cockpit.notify(Notice(sentence, "error"))
+
+        failed = lambda sentence: self._cockpit.notify(Notice(sentence, "error"))  # noqa: E731
+        spot = Spot(HOST, place)
+        self._cockpit.bridge.call(lambda client: move_runs(client, run_ids, spot), done, failed, owner=self)
 
     @property
     def current(self) -> Host | None:
@@ -255,7 +291,7 @@ class HostsPanel(QWidget):
         status = self.tr("being looked at…") if checking else line.status
         reached = reached_by(line.host) if line.host is not None else self.tr("here")
         live = str(line.live) if line.live else ""
-        for column, text in enumerate([name, status, live, line.cpus, line.gpus, line.memory, reached]):
+        for column, text in enumerate([name, status, live, line.cpus, line.gpus, line.memory, line.labels, reached]):
             item.setText(column, text)
             item.setToolTip(column, text)
         what, colour = _ICONS[line.health]

@@ -17,6 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 from mosaic_protocol.datasets import DATA, MANIFEST
+from mosaic_protocol.datasets.registry import BROUGHT_VARIABLE
 from mosaic_protocol.paths import MosaicPaths
 from mosaic_worker.errors import UsageError
 from mosaic_worker.offline import ObservationScale, RewardScale, Transitions, open_dataset
@@ -368,3 +369,14 @@ def test_scales_bring_observations_and_returns_into_range(paths: MosaicPaths) ->
     scale = RewardScale.by_return_range(found)
     returns = np.add.reduceat(scale(found.rewards), found.episode_starts[:-1])
     assert np.isclose(returns.max() - returns.min(), 1000, rtol=1e-4)
+
+
+def test_a_dataset_that_was_brought_to_another_host_is_the_one_of_its_name(
+    paths: MosaicPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(BROUGHT_VARIABLE, str(tmp_path / "brought"))
+    with pytest.raises(UsageError, match="there is no dataset 'swings'"):
+        open_dataset("swings", paths=paths)
+    (tmp_path / "brought" / "swings").mkdir(parents=True)
+    with pytest.raises(UsageError, match="manifest"):
+        open_dataset("swings", paths=paths)

@@ -24,6 +24,8 @@ from mosaic_host.errors import start_error
 from mosaic_host.gpu import Gpu, cuda_environment
 from mosaic_host.hosted import inputs_of
 from mosaic_host.threads import thread_environment
+from mosaic_protocol.datasets import DATA, MANIFEST
+from mosaic_protocol.datasets.registry import BROUGHT, BROUGHT_VARIABLE
 from mosaic_protocol.endpoint import Endpoint
 from mosaic_protocol.paths import MosaicPaths, RunPaths
 from mosaic_protocol.provenance import code_record, settings_hash, surroundings
@@ -123,12 +125,30 @@ class TrainerDispatcher:
         assert self._sites is not None
         site = self._sites(run.host, run.run_id)
         folders = site.paths.run(run.run_id)
-        settings, inputs = _relocated(_worker_settings(run, config, manifest, folders), self._paths, site, run.run_id)
+        here = _worker_settings(run, config, manifest, folders)
+        foreign = self._consented_script(run, here, manifest)
+        script_file = manifest.foreign_file(here) if foreign else None
+        settings, inputs = _relocated(here, self._paths, site, run.run_id, script_file)
+        inputs += self._dataset_inputs(here, inputs_of(site.paths, run.run_id))
         ready = _Readiness(site.python(manifest.bundle))
         script = _Readiness(site.python(config.worker.bundle)) if config.worker.bundle else None
         return _Surroundings(
-            run, config, manifest, ready, folders, launch_token, settings, script, site=site, inputs=inputs
+            run, config, manifest, ready, folders, launch_token, settings, script, foreign, site=site, inputs=inputs
         )
+
+    def _dataset_inputs(self, settings: Mapping[str, Any], places: Path) -> Inputs:
+        """The files of the dataset that a run learns from; over there it is found by its name, as here."""
+        name = settings.get("dataset")
+        if not isinstance(name, str) or not name:
+            return ()
+        try:
+            folder = self._paths.dataset(name)
+        except ValueError as error:
+            raise LaunchError(f"never started: {error}") from error
+        files = [folder / file for file in (DATA, MANIFEST)]
+        if missing := next((file for file in files if not file.is_file()), None):
+            raise LaunchError(f"never started: the dataset {name[:60]!r} is not here any more: there is no {missing}")
+        return tuple((file, places / BROUGHT / name / file.name) for file in files)
 
     def spec_for_warming(self, worker_type: str) -> LaunchSpec | None:
         """What a launch of this worker would look like, for preparing a fork server; None when it has no warm-up."""
@@ -277,7 +297,7 @@ class TrainerDispatcher:
         run, folders = around.run, around.folders
         artifacts = around.config.artifacts
         return {
-            **(_env_on(around.site, around.manifest) if around.site else self._base_env(around.manifest)),
+            **(_env_on(around.site, around.manifest, run.run_id) if around.site else self._base_env(around.manifest)),
             "MOSAIC_RUN_ID": run.run_id,
             "MOSAIC_RUN_NAME": run.name,
             "MOSAIC_RUN_DIR": str(folders.directory),
@@ -319,7 +339,7 @@ def _environ_of(around: _Surroundings) -> Mapping[str, str]:
     return around.site.facts.environ if around.site else os.environ
 
 
-def _env_on(site: Site, manifest: WorkerManifest) -> dict[str, str]:
+def _env_on(site: Site, manifest: WorkerManifest, run_id: str) -> dict[str, str]:
     """The beginning of a worker's environment on another host, as :meth:`TrainerDispatcher._base_env` makes it here."""
     return {
         "GRPC_ENABLE_FORK_SUPPORT": "0",
@@ -329,14 +349,17 @@ def _env_on(site: Site, manifest: WorkerManifest) -> dict[str, str]:
         "PYTHONPATH": str(site.code),
         "MOSAIC_GRPC_TARGET": site.target,
         "MOSAIC_HOST_AGENT": str(site.agent),
+        BROUGHT_VARIABLE: str(inputs_of(site.paths, run_id) / BROUGHT),
         "MOSAIC_LEAVE_SECONDS": f"{site.leave_seconds:g}",
         "PYTHONUNBUFFERED": "1",
     }
 
 
-def _relocated(settings: dict[str, Any], here: MosaicPaths, site: Site, run_id: str) -> tuple[dict[str, Any], Inputs]:
+def _relocated(
+    settings: dict[str, Any], here: MosaicPaths, site: Site, run_id: str, script: Path | None
+) -> tuple[dict[str, Any], Inputs]:
     """The settings with paths of the other machine, and what has to be taken there: whatever lies in the data root here
-    and is named by its path."""
+    and is named by its path, and the script of the user's own, which keeps its name."""
     found: dict[Path, Path] = {}
     places = inputs_of(site.paths, run_id)
 
@@ -345,7 +368,11 @@ def _relocated(settings: dict[str, Any], here: MosaicPaths, site: Site, run_id: 
             return {name: moved(one) for name, one in value.items()}
         if isinstance(value, list):
             return [moved(one) for one in value]
-        if not isinstance(value, str) or not value.startswith("/") or len(value) > _LONGEST_PATH:
+        if not isinstance(value, str) or len(value) > _LONGEST_PATH:
+            return value
+        if script is not None and Path(value).expanduser() == script:
+            return str(found.setdefault(script, places / "script" / script.name))
+        if not value.startswith("/"):
             return value
         path = Path(value)
         if not path.is_relative_to(here.root) or not path.exists():

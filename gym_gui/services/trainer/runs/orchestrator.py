@@ -136,7 +136,7 @@ class TrainerOrchestrator:
         if sentence := self.queue.refusal(demand_of(config, interactive=interactive)):
             raise RefusedError(sentence)
         script = await asyncio.to_thread(_script_in, config, manifest, self.paths)
-        _require_here_or_able(config, interactive=interactive, script=script)
+        _require_here_or_able(config, manifest, interactive=interactive, script=script)
         record = replace(_new_record(config, script), interactive=interactive)
         return await self._work.to_the_end(self._accept(record, request_id, name_is_default))
 
@@ -205,7 +205,7 @@ class TrainerOrchestrator:
             raise RefusedError(sentence)
         manifest = self.dispatcher.manifest(run.worker_type)
         script = await asyncio.to_thread(_script_in, config, manifest, self.paths)
-        _require_here_or_able(config, interactive=run.interactive, script=script)
+        _require_here_or_able(config, manifest, interactive=run.interactive, script=script)
         event = lc.Moved(run.queue_key, place.story, request_id, place.digest, changed.config_json)
         return await self._apply(run.run_id, event)
 
@@ -737,7 +737,9 @@ def demand_of(config: RunConfig, *, interactive: bool) -> Demand:
     return Demand(cpus, gpus, memory_mb, asked.gpus.mandatory, interactive, asked.host, frozenset(asked.labels))
 
 
-def _require_here_or_able(config: RunConfig, *, interactive: bool, script: ForeignScript | None) -> None:
+def _require_here_or_able(
+    config: RunConfig, manifest: WorkerManifest, *, interactive: bool, script: ForeignScript | None
+) -> None:
     """What cannot go to another host yet is refused, not started here without a word."""
     if not config.resources.host:
         return
@@ -745,9 +747,12 @@ def _require_here_or_able(config: RunConfig, *, interactive: bool, script: Forei
         raise RefusedError("a session is played here: leave --host out (its pictures go through this machine's memory)")
     if seeds_of(config.worker.config):
         raise RefusedError("a run of several seeds cannot go to another host yet: leave --host out")
-    if script is not None or config.worker.config.get("dataset"):
-        what = "script of your own" if script is not None else "dataset"
-        raise RefusedError(f"a run with a {what} cannot go to another host yet: leave --host out")
+    chosen = manifest.chosen(config.worker.config).values()
+    if script is not None and not any(choice.kind == "file" and choice.is_foreign for choice in chosen):
+        raise RefusedError(
+            f"{script.file} is one of several files of a folder, and only a single script goes to another host: "
+            "name the file itself, or leave --host out"
+        )
 
 
 def _script_in(config: RunConfig, manifest: WorkerManifest, paths: MosaicPaths) -> ForeignScript | None:

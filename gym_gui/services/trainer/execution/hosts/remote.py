@@ -24,16 +24,36 @@ from mosaic_host.capacity import HostCapacity
 from mosaic_host.client import AgentClient
 from mosaic_host.errors import Refusal, StartError, start_error
 from mosaic_host.executor import Claimant, Executor, LaunchSpec, LogPart, OutboxPart, StartedWorker, WorkerHandle
-from mosaic_host.hosting import CONFIGS, INPUTS, PIECE_BYTES, RUN
+from mosaic_host.hosting import CONFIGS, PIECE_BYTES, RUN, STAGED
 from mosaic_host.log_files import LogPlace
+from mosaic_host.staging import digest_of
 from mosaic_protocol.outbox import OutboxPlace
 from mosaic_protocol.paths import MosaicPaths
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
+_STAGE_TRIES = 2
 _FOLLOW_SECONDS = 1.0
 """Between two looks for new files of a run."""
+
+
+class Hashes:
+    """The SHA-256 of files that are sent, kept as long as a file is the same. Blocks; safe to use from threads."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[tuple[int, ...], str]] = {}
+
+    def of(self, file: Path) -> str:
+        found = file.stat()
+        identity = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        known = self._known.get(file)
+        if known is None or known[0] != identity:
+            known = self._known[file] = (identity, digest_of(file))
+        return known[1]
+
+    def forget(self, file: Path) -> None:
+        self._known.pop(file, None)
 
 
 class RemoteExecutor(Executor):
@@ -50,6 +70,7 @@ class RemoteExecutor(Executor):
         """Runs of which everything is here and nothing needs to be over there."""
         self._bringing: asyncio.Task[None] | None = None
         self._told: dict[str, str] = {}
+        self._hashes = Hashes()
 
     def why_away(self, run_id: str) -> str:
         return self.link.why_away
@@ -88,8 +109,7 @@ class RemoteExecutor(Executor):
             except ConnectionError:
                 client = await self.link.client()
             except OSError as error:
-                where = f"{error.strerror or error}: {error.filename}" if error.filename else error.strerror or error
-                raise start_error(error, f"host {self.link.host.name} does not take its files ({where})") from error
+                raise self._not_taken(error) from error
 
     async def wait(self, worker: WorkerHandle) -> int | None:
         self._follow(worker.run_id)
@@ -247,6 +267,10 @@ class RemoteExecutor(Executor):
             with suppress(OSError, ValueError):
                 await self._mirror(run_id).follow(self.link.client_now())
 
+    def _not_taken(self, error: OSError) -> StartError:
+        where = f"{error.strerror or error}: {error.filename}" if error.filename else error.strerror or error
+        return start_error(error, f"host {self.link.host.name} does not take its files ({where})")
+
     async def _push(self, client: AgentClient, spec: LaunchSpec) -> None:
         """Everything that the worker reads, before it is started."""
         run_id = spec.run_id
@@ -258,7 +282,19 @@ class RemoteExecutor(Executor):
                 await _send(client, run_id, area, file.name, file)
         for source, place in spec.inputs:
             for file, below in _files_of(source):
-                await _send(client, run_id, INPUTS, (Path(place.name) / below).as_posix(), file)
+                await self._stage(client, run_id, (Path(*_below_inputs(place, run_id)) / below).as_posix(), file)
+
+    async def _stage(self, client: AgentClient, run_id: str, name: str, file: Path) -> None:
+        """What several runs begin from travels once, and is what was hashed here or does not start."""
+        sha256 = await asyncio.to_thread(self._hashes.of, file)
+        for _ in range(_STAGE_TRIES):
+            if await client.stage(run_id, name, sha256):
+                return
+            await _send(client, run_id, STAGED, sha256, file)
+        if await client.stage(run_id, name, sha256):
+            return
+        self._hashes.forget(file)
+        raise OSError(errno.EIO, "it was changed while it was sent", str(file))
 
     def _follow(self, run_id: str) -> None:
         self._followed.add(run_id)
@@ -300,6 +336,11 @@ async def _send(client: AgentClient, run_id: str, area: str, name: str, file: Pa
             offset += len(piece)
             if len(piece) < PIECE_BYTES:
                 return
+
+
+def _below_inputs(place: Path, run_id: str) -> tuple[str, ...]:
+    """The parts of a place behind the folder of what the run begins from."""
+    return place.parts[place.parts.index(run_id) + 1 :]
 
 
 def _files_of(source: Path) -> Iterator[tuple[Path, Path]]:

@@ -202,6 +202,8 @@ class SlurmExecutor(RemoteExecutor):
             await self._push(self.link.client_now(), spec)
         except ConnectionError as error:
             raise StartError(Refusal.LATER, f"waits: {error}") from None
+        except OSError as error:
+            raise self._not_taken(error) from error
         started = await self._start_surely(client, replace(spec, inputs=(), env=_in_job(spec, facts.environ)))
         self._starting.discard(run_id)
         return started
