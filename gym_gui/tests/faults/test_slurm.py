@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from gym_gui.tests.support.command_line import CommandLine
 from gym_gui.tests.support.daemon_process import DaemonProcess, toy_config, wait_for
 from gym_gui.tests.support.fault_tools import steps_of
 from gym_gui.tests.support.history import check_history
@@ -94,6 +96,22 @@ def test_a_run_under_slurm_has_its_numbers_and_its_files_here(daemon: DaemonProc
     assert "hello from a job" in (Path(run.log_dir) / "stderr.log").read_text()
     wait_for("its job to be over", lambda: f"mosaic-{run_id} COMPLETED" in cluster.jobs())
     wait_for("what is over there to go", lambda: not list(cluster.folder.glob(f"mosaic/trainer/runs/{run_id}")))
+
+
+def test_a_check_asks_slurm_whether_it_would_take_a_job(
+    cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in cluster.environ.items():
+        monkeypatch.setenv(name, value)
+    mosaic = CommandLine(tmp_path)
+    for name, partition in (("good", "main"), ("poor", "nowhere")):
+        where = ("--python", sys.executable, "--folder", str(cluster.folder / "checked"))
+        mosaic("hosts", "add", name, "--slurm", "--partition", partition, *where)
+    good, poor = (mosaic("hosts", "check", name, "--json") for name in ("good", "poor"))
+    assert good.code == 0 and good.json["ok"], good.out
+    (found,) = (check for check in poor.json["checks"] if check["check"] == "slurm")
+    assert poor.code == 1 and found["status"] == "fail" and "partition" in found["finding"]
+    assert cluster.living() == []
 
 
 def test_a_login_node_behind_ssh_is_as_good_as_this_machine(daemon: DaemonProcess, cluster: SlurmCluster) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from gym_gui.services.hosts.reach import AwayError
 from gym_gui.services.hosts.way import way_to
 from gym_gui.services.trainer.execution.executor import tell_of_host
-from gym_gui.services.trainer.execution.hosts.link import HostLink
+from gym_gui.services.trainer.execution.hosts.link import HostLink, started
 from gym_gui.services.trainer.execution.hosts.slurm_jobs import Job, step
 from mosaic_host import wire
 from mosaic_host.carrier import Carrier, Streams
@@ -52,7 +52,7 @@ class JobLink(HostLink):
         environment, command = words_of(facts, self._login.code_folder, "attach", self.job.run_id)
         arguments = way_to(self.host).arguments("exec " + posix_command(*step(self.job, environment, command)))
         with tempfile.TemporaryFile() as errors:
-            process = await asyncio.to_thread(
+            process = await started(
                 lambda: start_tied(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
             )
             try:

@@ -32,7 +32,7 @@ from mosaic_host.client import AgentClient
 from mosaic_host.hosted import CODE_VARIABLE
 from mosaic_host.hosting import PROTOCOL, HostFacts
 from mosaic_protocol.plain_text import one_line
-from mosaic_protocol.ssh_command import SshError, posix_script, remote_forward, said, start_tied
+from mosaic_protocol.ssh_command import SshError, end, posix_script, remote_forward, said, start_tied
 
 logger = logging.getLogger(__name__)
 
@@ -150,13 +150,17 @@ class HostLink:
                 f"`mosaic hosts check {self.host.name}` says what to do"
             )
         with tempfile.TemporaryFile() as errors, tempfile.TemporaryDirectory(prefix="mosaic-link-") as folder:
-            process = await asyncio.to_thread(self._start, report, code, Path(folder), errors)
+            process = await started(lambda: self._start(report, code, Path(folder), errors))
             await self._hold(process, errors, code.sha256, posixpath.join(report.code_folder, code.sha256))
 
     async def _hold(self, process: subprocess.Popen[bytes], errors: IO[bytes], code: str, code_folder: str) -> None:
         """Speak to the agent behind the standard streams of a process until it is lost, and end the process."""
         client: AgentClient | None = None
-        reader, writer, listening = await _streams(process)
+        try:
+            reader, writer, listening = await _streams(process)
+        except BaseException:
+            end(process)
+            raise
         try:
             await self._greeted(process, reader, errors)
             client = await self._client_on(reader, writer)
@@ -253,6 +257,18 @@ class HostLink:
         self._moved.set()
         self._moved = asyncio.Event()
         self._changed()
+
+
+async def started(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    """Start a process in a thread. One that comes to be after the caller was cancelled is ended."""
+    starting = asyncio.ensure_future(asyncio.to_thread(start))
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await asyncio.wait([starting])
+        if starting.exception() is None:
+            end(starting.result())
+        raise
 
 
 async def _streams(
