@@ -116,7 +116,7 @@ def whole_run(script: BareScript, words: Sequence[str]) -> Whole:
     with script.started(words) as (child, folder):
         script.require_success(child)
         seconds = time.monotonic() - began
-        checkpoint = max(folder.glob("runs/*/checkpoints/step-*"))
+        checkpoint = max(folder.glob("runs/**/checkpoints/step-*"))
         metrics = json.loads((checkpoint / "checkpoint.json").read_text())["metrics"]
     return Whole(seconds, _cpu_of_children() - before, float(metrics.get("mean_return") or 0.0))
 

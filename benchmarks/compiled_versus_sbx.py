@@ -47,8 +47,8 @@ class Match:
 
 
 MATCHES = (
-    Match("sac_jax", "sac", "Pendulum-v1", 4_000, 1.1),
-    Match("td3_jax", "td3", "Pendulum-v1", 6_000, 1.1),
+    Match("sac_jax", "sac", "Pendulum-v1", 2_500, 1.1),
+    Match("td3_jax", "td3", "Pendulum-v1", 2_500, 1.1),
     Match("sac_jax", "sac", "Hopper-v5", 4_000, 1.1),
     Match("td3_jax", "td3", "Hopper-v5", 6_000, 1.1),
 )

@@ -146,7 +146,7 @@ def running(command: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes
             child.wait()
 
 
-_PLACES = ("MOSAIC_CORL_PATH",)
+_PLACES = ("MOSAIC_CORL_PATH", "MOSAIC_SBX_PYTHON")
 """Where something lies that is measured beside MOSAIC; no setting of it."""
 
 

@@ -65,11 +65,12 @@ class SteppedPlayer:
         for _ in range(due := multiples_passed(args.train_frequency, before, now)):
             rows = buffer.draw(args.batch_size, self.collector.random)
             self.carried.value, told = self.update(self.carried.value, rows, self.knobs)
-            self._best = None
         if due and multiples_passed(LOG_EVERY, before, now):
             yield now, (float(told[0]), float(told[1]))
-        if multiples_passed(args.target_network_frequency, before, now):
+        if follows := multiples_passed(args.target_network_frequency, before, now):
             self.carried.value = _follow(self.carried.value, self.knobs["tau"])
+        if due or follows:
+            self._best = None  # the memory that its layers lie in was given away
 
 
 _follow = jax.jit(followed, donate_argnums=0)
