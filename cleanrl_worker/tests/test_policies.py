@@ -168,7 +168,8 @@ def test_tensors_that_do_not_fit_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("algo", "words"),
     [
-        ("cleanrl/ppo", "a script that does not know MOSAIC"),
+        ("cleanrl/rpo_continuous_action", "a script that does not know MOSAIC"),
+        ("cleanrl/ppo_continuous_action", "can be resumed, not evaluated"),
         ("ppq", "there is no algorithm 'ppq' here; did you mean 'ppo'?"),
     ],
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -32,6 +33,7 @@ from mosaic_worker.supervision.launcher import use_threads_of_this_run
 
 _WITHOUT_SCRIPTS = "policies"
 """The module that puts checkpoints to use where algorithms have no scripts."""
+_FOREIGN = "foreign_checkpoints"
 _NEVER_INHERITED = {"resume": None, "warm_start": None, "track": False, "capture_video": False, "cuda": False}
 _TOLD_OF_A_SPACE = ("type", "shape", "dtype", "n", "start")
 
@@ -79,6 +81,8 @@ def load_acting(path: Path, worker: Path) -> LoadedPolicy:
     script = script_for(read_manifest(path).algo, worker)  # before gigabytes are read in vain
     use_threads_of_this_run()
     checkpoint = load(path)
+    if (foreign := _foreign(checkpoint.manifest.algo, worker)) is not None:
+        checkpoint = foreign.translated(checkpoint, script)
     args = arguments_of(script, checkpoint.manifest.args | {"env_id": checkpoint.manifest.env_id})
     try:
         policy: Policy = script.load_policy(checkpoint, args)
@@ -91,7 +95,11 @@ def script_for(algo: str, worker: Path) -> ModuleType:
     """The code that acts with what an algorithm learned, its own or its twin's, as a module. Raises UsageError when its
     policies cannot act here."""
     if "/" in algo:  # as the harness names upstream's scripts: no algorithm of a manifest has one
-        raise UsageError(f"{algo} is a script that does not know MOSAIC: its checkpoints can be resumed, not evaluated")
+        foreign = _foreign(algo, worker)
+        if foreign is None:
+            known = "is a script that does not know MOSAIC: its checkpoints can be resumed, not evaluated"
+            raise UsageError(f"{algo} {known}")
+        algo = str(foreign.algorithm_of(algo))
     offered = load_manifest(worker).algorithms
     if algo not in offered:
         raise UsageError(f"there is no algorithm {algo!r} here{did_you_mean(algo, offered)}")
@@ -104,6 +112,16 @@ def script_for(algo: str, worker: Path) -> ModuleType:
     if not hasattr(script, "load_policy") or not hasattr(script, "make_evaluation_env"):
         raise UsageError(f"checkpoints of {algo} cannot act outside their training yet")
     return script
+
+
+def _foreign(algo: str, worker: Path) -> ModuleType | None:
+    """The worker's module that gives checkpoints of this foreign script the form of an algorithm of its own, if it
+    can: ``algorithm_of(algo)`` names that one, ``translated(checkpoint, script)`` does it."""
+    name = f"{worker.name}.{_FOREIGN}"
+    if "/" not in algo or importlib.util.find_spec(name) is None:
+        return None
+    module = importlib.import_module(name)
+    return module if module.algorithm_of(algo) is not None else None
 
 
 def arguments_of(script: ModuleType, saved: dict[str, Any]) -> Any:

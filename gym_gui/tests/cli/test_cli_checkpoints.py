@@ -222,8 +222,8 @@ def test_a_checkpoint_that_was_tampered_with_is_refused_by_its_hash(mosaic: Comm
 def test_a_checkpoint_that_nobody_can_use_is_refused(mosaic: CommandLine, paths: MosaicPaths) -> None:
     write_checkpoint(paths.imported_policy("odd").checkpoints, 0, algo="ppp")
     assert "no installed worker offers the algorithm 'ppp'" in refusal(mosaic, "eval", "odd")
-    write_run(paths, RUN_B, "upstream", (5,), algo="cleanrl/ppo")
-    assert "cleanrl/ppo is a script that does not know MOSAIC" in refusal(mosaic, "eval", "upstream")
+    write_run(paths, RUN_B, "upstream", (5,), algo="cleanrl/pqn")
+    assert "cleanrl/pqn is a script that does not know MOSAIC" in refusal(mosaic, "eval", "upstream")
 
 
 def test_a_terminal_shows_progress_and_ctrl_c_prints_what_was_measured_so_far(
