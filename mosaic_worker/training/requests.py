@@ -70,12 +70,8 @@ class Requests:
         """Do what was asked; blocks while paused."""
         # Lowered before the queue is emptied: a word that arrives in between raises it again.
         self.waiting = False
-        while True:
-            try:
-                word = self._words.get(block=self._paused_at is not None)
-            except queue.Empty:
-                return
-            self._obey(word, step)
+        while self._paused_at is not None or not self._words.empty():  # nobody else takes words out
+            self._obey(self._words.get(), step)
 
     def pause(self, step: int, sentence: str) -> bool:
         """Pause without being asked to, until somebody says ``resume`` or ``stop``; False where nobody could."""

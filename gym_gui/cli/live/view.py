@@ -39,6 +39,9 @@ Shown = Literal["auto", "text", "blocks", "none"]
 
 _SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 _LOOK_SECONDS = 0.1
+_ANSWER_SECONDS = 3.0
+"""How soon a session answers a key, however long its environment takes: it says so itself then."""
+_SILENT = "The session does not answer: it was stopped, or the machine is very busy."
 _COLOURS = re.compile(r"(\x1b\[[0-9;]*m)")
 _OTHER_LINES = 8
 """Lines of the screen that are no picture."""
@@ -65,27 +68,39 @@ class LiveView:
     """Of several seats the one that the person had last, or has."""
     awaits_advice: bool = True
     """Whether the policy that is to watch was neither seen nor given up yet."""
+    asked_at: float | None = None
+    """When the first key was struck that was not answered yet."""
 
     def run(self, keyboard: int, write: Callable[[bytes], None]) -> None:
         """Raises SessionAwayError when the session ends, which is also how the end that was asked for arrives."""
         self.client.wait_for_hello()
         frames: dict[int, Frame] = {}
-        drawn_size = (0, 0)
+        drawn_size, was_silent = (0, 0), False
         while True:
             ready = select.select([keyboard, self.client.fileno()], [], [], _LOOK_SECONDS)[0]
             changed = self.client.fileno() in ready and self.client.receive()
+            if changed:
+                self.asked_at = None
             if keyboard in ready:
                 self._strike(os.read(keyboard, 1024))
             for seat in range(1, max(1, len(self.client.state.seats)) + 1):
                 if (newer := self.client.frame(seat)) is not None:
                     frames[seat], changed = newer, True
             size = shutil.get_terminal_size()
-            if changed or size != drawn_size:
-                drawn_size = size
+            if changed or (size, self.is_silent) != (drawn_size, was_silent):
+                drawn_size, was_silent = size, self.is_silent
                 write(painted(self._lines(frames, *size), size[1]))
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether a key was not answered for long, and the session told no reason. None is while the run is paused."""
+        if self.asked_at is None or self.client.state.held or self.client.state.problem:
+            return False
+        return time.monotonic() - self.asked_at >= _ANSWER_SECONDS
+
     def _lines(self, frames: dict[int, Frame], columns: int, lines: int) -> list[str]:
-        hello, state, refusals = self.client.hello, self.client.state, self.client.refusals
+        hello, state = self.client.hello, self.client.state
+        refusals = [*self.client.refusals, *([_SILENT] if self.is_silent else [])]
         assert hello is not None, "it is waited for"
         if not state.seats:
             self.awaits_advice &= self.other.actor == "policy" and not (state.advisor or state.loading or state.problem)
@@ -117,6 +132,7 @@ class LiveView:
             self.client.refusals.clear()
             command = self.command_for(key)
             self.ending = self.ending or isinstance(command, End)
+            self.asked_at = self.asked_at or time.monotonic()
             self.client.send(command)
 
     def command_for(self, key: str) -> Command:

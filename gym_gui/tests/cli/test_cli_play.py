@@ -7,12 +7,14 @@ import pty
 import select
 import signal
 import termios
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from gym_gui.cli.live import view as view_module
 from gym_gui.cli.live.picture import half_blocks
 from gym_gui.cli.live.seats import side_by_side
 from gym_gui.cli.live.terminal import keys_in, quiet_keyboard, whole_screen
@@ -23,8 +25,10 @@ from gym_gui.tests.support.daemon_process import HANG_GUARD, DaemonProcess, wait
 from gym_gui.tests.support.live_sessions import elsewhere
 from gym_gui.tests.support.terminal import Terminal
 from mosaic_protocol.live import messages as m
+from mosaic_protocol.live.client import LiveClient, SessionAwayError
 from mosaic_protocol.live.frames import Frame
 from mosaic_protocol.live.key_map import Binding, KeyMap
+from mosaic_worker.live.server import LiveServer
 from mosaic_worker.tests.policies.toys import new_checkpoint
 from play_worker.tests.dropped import dropped_policies
 
@@ -315,6 +319,41 @@ def test_what_an_environment_draws_cannot_steer_the_terminal() -> None:
     text = "\n".join(lines)
     assert "\x1b[41mS\x1b[0m" in text and "↑ jump" in text
     assert "\x1b[2J" not in text and "\x1b]" not in text and "\x07" not in text
+
+
+def test_a_session_that_answers_no_key_is_said_to_be_silent_until_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view_module, "_ANSWER_SECONDS", 0.2)
+    keyboard, keys = os.pipe()
+    painted: list[bytes] = []
+    hello = m.Hello("Game-v0", "", KeyMap(), True, 30.0)
+    with ExitStack() as opened:
+        server = LiveServer(tmp_path, hello, lambda command: None, lambda: "")
+        opened.callback(os.close, keyboard)
+        opened.callback(os.close, keys)
+        client = opened.enter_context(LiveClient(tmp_path))
+        view = LiveView(client, m.HandOver("random"))
+        watching = threading.Thread(target=_until_it_ends, args=(view, keyboard, painted.append))
+        watching.start()
+        server.publish(m.State(step=1))
+        wait_for("the first screen", lambda: painted)
+        os.write(keys, b"p")
+        wait_for("the silence to be said", lambda: b"does not answer" in painted[-1])
+        server.publish(m.State(step=2))
+        wait_for("it to be taken back", lambda: b"does not answer" not in painted[-1])
+        os.write(keys, b"p")
+        server.publish(m.State(held=True))
+        wait_for("the pause to be said", lambda: b"The run is paused" in painted[-1])
+        assert not view.is_silent, "that nothing moves then is no wonder"
+        server.close()
+        watching.join(HANG_GUARD)
+        assert not watching.is_alive()
+
+
+def _until_it_ends(view: LiveView, keyboard: int, write: Callable[[bytes], None]) -> None:
+    with suppress(SessionAwayError):
+        view.run(keyboard, write)
 
 
 def test_keys_steer_the_session_and_all_others_are_the_games() -> None:

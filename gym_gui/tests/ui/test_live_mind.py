@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from PyQt6.QtCore import QEvent, Qt
+from PyQt6.QtCore import QEvent, QSize, Qt
 from PyQt6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -112,6 +112,21 @@ def test_a_running_mind_is_shown_as_it_changes_and_can_be_told_something(mind: T
     qtbot.waitUntil(lambda: "is no term" in tab.tell_row.said.text(), timeout=HANG)
     assert tab.tell_row.said.text().endswith("such as rest(5)"), "without the caret, which needs a line of its own"
     assert tab.tell_row.said.property("role") == "error" and tab.tell_row.field.text() == "Not a term!"
+
+
+def test_bars_without_room_for_a_heading_say_what_they_are(mind: Thinking, qtbot: QtBot) -> None:
+    mind.begin()
+    qtbot.waitUntil(lambda: mind.page.feed.agent is not None, timeout=HANG)
+    page, headings = mind.page, mind.page._headings
+    for low, says in ((600, False), (240, True)):
+        page.fit(QSize(690, low))
+        assert [one.isVisibleTo(page) for one in headings] == [not says] * 2
+        assert (page.scale.says_its_name, page.confidence.says_its_name) == (says, says)
+        page.confidence.resize(230, 20)
+        pictures = [page.confidence.grab().toImage()]
+        page.confidence.say_its_name(not says)
+        pictures.append(page.confidence.grab().toImage())
+        assert pictures[0] != pictures[1], "the name is drawn"
 
 
 def test_episodes_that_went_by_unseen_are_counted(mind: Thinking, qtbot: QtBot) -> None:

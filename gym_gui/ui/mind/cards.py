@@ -164,6 +164,8 @@ class ConfidenceBar(QWidget):
         super().__init__(parent)
         self._themes = themes
         self.confidence = 0.0
+        self.says_its_name = False
+        """Whether it has its name beside it, where there is no room for a heading."""
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(self.tr("Confidence"))
         self.setToolTip(self.tr("Confidence, from 0 to 1: how far what the agent learned can be relied on"))
@@ -178,18 +180,28 @@ class ConfidenceBar(QWidget):
             self.setAccessibleDescription(share_words(confidence))
             self.update()
 
+    def say_its_name(self, wanted: bool) -> None:
+        self.says_its_name = wanted
+        self.update()
+
     def paintEvent(self, event: QPaintEvent | None) -> None:
         painter, theme = QPainter(self), self._themes.theme
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         text = share_words(self.confidence)
-        wide = painter.fontMetrics().horizontalAdvance("0.00") + 8
-        groove = QRectF(0, self.height() / 2 - 4, max(20, self.width() - wide), 8)
+        metrics, left = painter.fontMetrics(), 0
+        if self.says_its_name:
+            name = self.tr("confidence")
+            left = metrics.horizontalAdvance(name) + 8
+            painter.setPen(theme.colour("muted"))
+            painter.drawText(self.rect(), Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, name)
+        wide = left + metrics.horizontalAdvance("0.00") + 8
+        groove = QRectF(left, self.height() / 2 - 4, max(20, self.width() - wide), 8)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(theme.colour("raised"))
         painter.drawRoundedRect(groove, 3, 3)
         share = min(1.0, max(0.0, self.confidence))
         if share > 0:
             painter.setBrush(theme.colour("accent"))
-            painter.drawRoundedRect(QRectF(0, groove.top(), max(4.0, groove.width() * share), 8), 3, 3)
+            painter.drawRoundedRect(QRectF(left, groove.top(), max(4.0, groove.width() * share), 8), 3, 3)
         painter.setPen(theme.colour("text"))
         painter.drawText(self.rect(), Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text)

@@ -381,6 +381,8 @@ class ValueScale(QWidget):
         super().__init__(parent)
         self._themes = themes
         self.span = Span(0.0, 0.0)
+        self.says_its_name = False
+        """Whether it has its name between the ends, where there is no room for a heading."""
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(self.tr("What the colours of values mean"))
         self.setToolTip(self.tr("The return that the agent expects of an action: the brighter blue, the more"))
@@ -395,6 +397,10 @@ class ValueScale(QWidget):
             self.setAccessibleDescription(f"{short(span.low)} – {short(span.high)}")
             self.update()
 
+    def say_its_name(self, wanted: bool) -> None:
+        self.says_its_name = wanted
+        self.update()
+
     def paintEvent(self, event: QPaintEvent | None) -> None:
         painter, theme = QPainter(self), self._themes.theme
         for x in range(self.width()):
@@ -406,7 +412,9 @@ class ValueScale(QWidget):
         middle = Qt.AlignmentFlag.AlignVCenter
         painter.drawText(room, middle | Qt.AlignmentFlag.AlignLeft, short(low))
         painter.drawText(room, middle | Qt.AlignmentFlag.AlignRight, short(high))
-        if high > low:
+        if self.says_its_name:
+            painter.drawText(room, _MIDDLE, self.tr("expected return"))
+        elif high > low:
             painter.drawText(room, _MIDDLE, short((low + high) / 2))
 
 

@@ -146,6 +146,8 @@ class MindStage(QWidget):
         self.reading.setVisible(not tiny)
         for heading in self._headings:
             heading.setVisible(not tiny)
+        self.scale.say_its_name(tiny)
+        self.confidence.say_its_name(tiny)
         wide = room.width() - 2 * side
         self._side.setFixedWidth(min(_MOST_SIDE, max(_LEAST_SIDE, round(wide * 0.34))))
 
