@@ -14,14 +14,16 @@ from mosaic_worker.script_worker.cli import ScriptWorkerCli
 
 def _look(config: WorkerConfig, plan: CorlPlan) -> dict[str, Any]:
     """The dataset, hashed, and whether the algorithm and the environment fit it. Raises ConfigError."""
-    from corl_worker.preflight import look_at
+    from corl_worker.preflight import check_start, look_at
 
     name = config.dataset or plan.values.get("dataset") or ""
     if not name:
         if config.start is not None and config.start.mode == "resume":
             return {}  # the checkpoint names it
         raise ConfigError(f"--dataset is missing: {plan.name} learns from a dataset")
-    return {**look_at(name, config.env_id, plan), **plan.told()}
+    found = look_at(name, config.env_id, plan)
+    check_start(config.start, found["offline_dataset"])
+    return {**found, **plan.told()}
 
 
 CLI = ScriptWorkerCli(WorkerConfig, CorlPlan, _look)

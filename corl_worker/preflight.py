@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from corl_worker.config import WorkerConfig
 from corl_worker.fit import misfit
+from mosaic_protocol.checkpoint_manifest import CheckpointError, other_data, read_manifest
+from mosaic_protocol.worker_settings import Start
 from mosaic_worker.errors import UsageError
 from mosaic_worker.offline import OfflineDataset, open_dataset
 from mosaic_worker.offline.rows_file import fits_into_memory
@@ -43,6 +46,19 @@ def look_at(name: str, env_id: str, plan: ScriptPlan) -> dict[str, Any]:
             raise ConfigError(problem)
         told["environment_problem"] = problem
     return told
+
+
+def check_start(start: Start | None, given: dict[str, Any]) -> None:
+    """Refuse to go on with other data than the checkpoint's. Raises ConfigError. `given`: the dataset, as checkpoints
+    describe it."""
+    if start is None or start.mode != "resume":
+        return
+    try:
+        learned = read_manifest(Path(start.checkpoint)).offline_dataset
+    except CheckpointError:
+        return  # the script, which reads all of it, says what is wrong with it
+    if why := other_data(learned, given):
+        raise ConfigError(f"{start.checkpoint} cannot be used: {why}")
 
 
 def needs_of(dataset: OfflineDataset, plan: ScriptPlan) -> dict[str, Any]:

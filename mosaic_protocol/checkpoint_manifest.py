@@ -191,6 +191,18 @@ def list_checkpoints(directory: Path) -> list[Path]:
     return sorted(steps, key=lambda path: steps[path])
 
 
+def other_data(learned: Mapping[str, Any], given: Mapping[str, Any]) -> str:
+    """Why a run does not go on from a checkpoint, in a sentence, where the data that was learned from is not the data
+    that is given; "" where it is. Both as ``offline_dataset`` has them."""
+    if learned.get("sha256") == given.get("sha256"):
+        return ""
+    there, here = (f"the dataset {one['name']!r}" if one else "no dataset" for one in (learned, given))
+    return (
+        f"it learned from {there}, this run from {'other data of that name' if there == here else here}: "
+        "resume with the same data, or warm-start with other"
+    )
+
+
 def file_hash(file: Path, *, most: int | None = None, follow: bool = False) -> str:
     """The hash of a regular file's bytes, of no more than it had when it was opened. Raises OSError for others.
 

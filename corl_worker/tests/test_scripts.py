@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from corl_worker import cli
 from corl_worker.config import PACKAGE, WorkerConfig
 from corl_worker.tests.worlds import SHORT, run
 from mosaic_worker.policies.acting import load_acting
@@ -134,7 +135,15 @@ def test_a_checkpoint_is_not_resumed_with_other_data(
     capsys.readouterr()
     words = ["--resume", str(checkpoint), "--total-timesteps", "40", "--dataset"]
     assert run(bc, monkeypatch, tmp_path / "rest", *words, "other-swings") == 2
-    assert "it learned from the dataset 'swings', this run from the dataset 'other-swings'" in refusal(capsys)
+    other = "it learned from the dataset 'swings', this run from the dataset 'other-swings'"
+    assert other in refusal(capsys)
+    start = {"mode": "resume", "checkpoint": str(checkpoint)}
+    asked = {"algo": "bc", "total_timesteps": 40, "start": start}
+    (tmp_path / "run.json").write_text(json.dumps({**asked, "dataset": "other-swings"}))
+    monkeypatch.setattr("sys.argv", ["corl", "--config", str(tmp_path / "run.json"), "--dry-run", "--emit-summary"])
+    assert cli.main() == 2 and other in refusal(capsys), "before the run as well"
+    (tmp_path / "run.json").write_text(json.dumps({**asked, "dataset": "swings"}))
+    assert cli.main() == 0 and json.loads(capsys.readouterr().out)["offline_dataset"]["name"] == "swings"
     words = flags_of("bc", "balance", 20, "--warm-start", str(checkpoint))
     assert run(bc, monkeypatch, tmp_path / "other", *words) == 2
     assert "its environment is Pendulum-v1, this run's is CartPole-v1" in refusal(capsys)

@@ -26,7 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
 
-from mosaic_protocol.checkpoint_manifest import CheckpointError, CheckpointManifest
+from mosaic_protocol.checkpoint_manifest import CheckpointError, CheckpointManifest, other_data
 from mosaic_protocol.full_disk import require_space, until_it_works
 from mosaic_protocol.headline import EPISODES_TAG, RECENT_MEANS, RETURN_TAG
 from mosaic_worker.errors import UsageError
@@ -360,15 +360,8 @@ class TrainingSession:
             raise UsageError(f"its {what} is {there[what]}, this run's is {name}{advice}")
 
     def _check_dataset(self, manifest: CheckpointManifest) -> None:
-        here, there = self._dataset, manifest.offline_dataset
-        if here.get("sha256") != there.get("sha256"):
-            names = (f"the dataset {one['name']!r}" if one else "no dataset" for one in (there, here))
-            learned, given = names
-            same = learned == given
-            raise UsageError(
-                f"it learned from {learned}, this run from {'other data of that name' if same else given}: "
-                "resume with the same data, or warm-start with other"
-            )
+        if why := other_data(manifest.offline_dataset, self._dataset):
+            raise UsageError(why)
 
     def _check_arguments(self, manifest: CheckpointManifest, fixed: Collection[str]) -> None:
         for name in fixed:
