@@ -29,6 +29,7 @@ from mosaic_protocol.paths import MosaicPaths
 from mosaic_protocol.run_config import parse_run_config
 from mosaic_protocol.seed_runs import folder_of, seeds_of, settings_of_seed
 from mosaic_protocol.states import Desired, Outcome, RunState
+from mosaic_protocol.worker_manifest import load_manifest
 
 SETTINGS: dict[str, Any] = {"algo": "ppo_jax", "env_id": "CartPole-v1", "seed": 3, "params": {"seeds": 3, "gamma": 0.9}}
 
@@ -234,8 +235,9 @@ def test_several_seeds_stay_on_this_machine() -> None:
     config = parse_run_config(
         {"run_name": "many", "resources": resources, "artifacts": {}, "metadata": {"worker": worker}}
     )
+    manifest = load_manifest(Path(__file__).parents[4] / "cleanrl_worker")
     with pytest.raises(RefusedError, match="a run of several seeds cannot go to another host yet"):
-        orchestrator._require_here_or_able(config, interactive=False, script=None)
+        orchestrator._require_here_or_able(config, manifest, interactive=False, script=None)
 
 
 def test_the_id_of_a_seed_follows_from_its_program_and_no_other_has_it() -> None:
