@@ -41,6 +41,7 @@ NAMES = (
     "dataset_loading",
     "checkpoint_cost",
     "registry_speed",
+    "many_hosts",
     "comparison_speed",
     "idle_daemon",
     "watchers",
