@@ -142,6 +142,7 @@ def test_a_run_that_waits_in_the_queue_says_so_keeps_its_place_and_is_canceled_w
         told = wait_for("the reason", lambda: _with(daemon.client.run(run_id).reason, "PENDING"))
         assert "waits in Slurm's queue" in told
         wait_for("the other to wait", lambda: _with(daemon.client.run(doomed).reason, "PENDING"))
+        assert "starting (waits in Slurm's queue)" in CommandLine(daemon.paths.root)("runs").out
         job = cluster.job_of(run_id)
         daemon.kill()
         daemon.start()

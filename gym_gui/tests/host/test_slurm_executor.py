@@ -122,7 +122,10 @@ class TestUnderSlurm(ExecutorConformance):
     def without_descriptors(self, place: Place) -> Callable[[], AbstractContextManager[None]]:
         @contextmanager
         def shortage() -> Iterator[None]:
-            limits = {pid: resource.prlimit(pid, resource.RLIMIT_NOFILE) for pid in agents(place.paths.root, "--home")}
+            limits = {
+                pid: resource.prlimit(pid, resource.RLIMIT_NOFILE)
+                for pid in agents(place.paths.root, "mosaic_host.job agent")
+            }
             for pid, (_, hard) in limits.items():
                 resource.prlimit(pid, resource.RLIMIT_NOFILE, (0, hard))
             yield

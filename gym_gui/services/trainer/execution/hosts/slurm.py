@@ -164,6 +164,15 @@ class SlurmExecutor(RemoteExecutor):
     def _over_event(self, run_id: str) -> asyncio.Event:
         return self._over.setdefault(run_id, asyncio.Event())
 
+    async def _is_over(self, run_id: str) -> bool:
+        """Raises ConnectionError while that cannot be known."""
+        self._follow(run_id)
+        over = self._over_event(run_id)
+        if run_id not in self._links and not over.is_set():
+            await self.jobs.look()
+            self._sort_out()
+        return over.is_set()
+
     async def _until_over(self, run_id: str) -> None:
         """Raises :class:`HostAwayError` when that takes too long."""
         deadline = time.monotonic() + _OVER_SECONDS
@@ -282,13 +291,12 @@ class SlurmExecutor(RemoteExecutor):
         return await self._in_job(worker.run_id, lambda client: client.wait(worker), None)
 
     async def is_alive(self, worker: WorkerHandle) -> bool:
-        self._follow(worker.run_id)
-        if self._over_event(worker.run_id).is_set():
+        if await self._is_over(worker.run_id):
             return False
         return await self._job_client_now(worker.run_id).is_alive(worker)
 
     async def ask_to_stop(self, worker: WorkerHandle) -> None:
-        if not self._over_event(worker.run_id).is_set():
+        if not await self._is_over(worker.run_id):
             await self._job_client_now(worker.run_id).ask_to_stop(worker)
 
     async def kill_all(self, worker: WorkerHandle) -> None:
