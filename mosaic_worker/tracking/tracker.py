@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from mosaic_protocol.wandb_files import find_runs
 from mosaic_protocol.wandb_proxies import NO_PROXY_NAMED, find_proxies
 from mosaic_protocol.worker_packages import shared_folders
 from mosaic_worker.tracking.plan import TrackingPlan, make_plan, proxy_wanted
@@ -128,7 +129,12 @@ class Tracker:
         self._tell_ending(status, patience)
 
     def _tell_ending(self, status: int | None, patience: float) -> None:
-        if status is None:
+        if status is None and not find_runs(self._directory.parent):
+            _say(
+                f"W&B had not begun when the training was over, nor {patience:g} s later: nothing of this run was "
+                "tracked. TensorBoard has all of it."
+            )
+        elif status is None:
             _say(
                 f"W&B did not finish within {patience:g} s; what was not uploaded is in {self._directory} "
                 "(`wandb sync` sends it)."

@@ -311,8 +311,23 @@ def test_a_slow_wandb_costs_rows_and_no_time_and_the_rows_are_counted(
     assert tracker.dropped_rows > 10_000
     tracker.close(0, patience=0.1)
     told = capfd.readouterr().err
-    assert "W&B does not keep up" in told and "did not finish within 0.1 s" in told
+    assert "W&B does not keep up" in told
+    assert "had not begun when the training was over, nor 0.1 s later: nothing of this run was tracked" in told
+    assert "wandb sync" not in told, "there is nothing to send"
     assert f"{tracker.dropped_rows:,} rows were left out" in told
+
+
+def test_what_a_wandb_that_does_not_finish_has_recorded_can_be_sent(
+    tmp_path: Path, environ: Environ, started: Callable[..., Tracker], capfd: pytest.CaptureFixture
+) -> None:
+    begins = "import pathlib; file = pathlib.Path(options['dir'], 'wandb', 'offline-run-1-x', 'run-x.wandb')"
+    writes = "file.parent.mkdir(parents=True); file.write_bytes(b'x'); time.sleep(3600)"
+    hanging = with_fake_wandb(environ, tmp_path, FAKE.format(init=f"{begins}; {writes}", log="pass"))
+    tracker = started(hanging | {"WANDB_MODE": "offline"})
+    wait_for("the file", lambda: list(tmp_path.rglob("run-x.wandb")))
+    tracker.close(0, patience=0.1)
+    told = capfd.readouterr().err
+    assert "did not finish within 0.1 s" in told and "(`wandb sync` sends it)" in told
 
 
 TRAINING = """
