@@ -21,9 +21,10 @@ from gym_gui.services.hosts.book import SLURM, Host  # noqa: E402
 from gym_gui.services.hosts.code import Code, pack  # noqa: E402
 from gym_gui.services.trainer.execution.hosts.link import HostLink  # noqa: E402
 from gym_gui.services.trainer.execution.hosts.slurm import SlurmExecutor  # noqa: E402
-from gym_gui.tests.host.executor_conformance import ExecutorConformance, Place  # noqa: E402
+from gym_gui.tests.host.executor_conformance import AT_ONCE, ExecutorConformance, Lab, Place  # noqa: E402
 from gym_gui.tests.support.slurm_cluster import SlurmCluster  # noqa: E402
 from mosaic_host.agent import HostAgent  # noqa: E402
+from mosaic_host.executor import Executor  # noqa: E402
 from mosaic_host.process_sweep import send_signal  # noqa: E402
 from mosaic_host.warm_pool import WarmPool  # noqa: E402
 from mosaic_protocol.paths import MosaicPaths  # noqa: E402
@@ -134,3 +135,15 @@ class TestUnderSlurm(ExecutorConformance):
                     resource.prlimit(pid, resource.RLIMIT_NOFILE, limit)
 
         return shortage
+
+    async def test_a_later_executor_takes_up_what_an_earlier_one_started(  # type: ignore[override]
+        self, executor: Executor, later_executor: Executor, lab: Lab
+    ) -> None:
+        """The agent in the job outlives the executor, is the parent still, and knows how it ended."""
+        handle = await lab.holding(executor, "child", "fork_session")
+        await executor.close()
+        waiting = asyncio.ensure_future(later_executor.wait(handle))
+        assert len(await later_executor.survivors(handle)) == 3
+        await later_executor.kill_all(handle)
+        assert await asyncio.wait_for(waiting, AT_ONCE) == -signal.SIGKILL
+        assert await lab.relatives(handle) == {}

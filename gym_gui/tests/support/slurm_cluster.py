@@ -72,7 +72,7 @@ class SlurmCluster:
     def __init__(self) -> None:
         require_tools()
         self.folder = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))  # a short path: munge has a socket there
-        for name in ("munge", "state", "spool"):
+        for name in ("munge", "state", "spool", "tmp"):
             (self.folder / name).mkdir(mode=0o700)
         key = self.folder / "munge" / "key"
         key.write_bytes(os.urandom(1024))
@@ -87,7 +87,8 @@ class SlurmCluster:
 
     @property
     def environ(self) -> Mapping[str, str]:
-        return {"SLURM_CONF": str(self.config)}
+        """With a folder for what a job that is killed leaves on its machine."""
+        return {"SLURM_CONF": str(self.config), "TMPDIR": str(self.folder / "tmp")}
 
     def start(self) -> SlurmCluster:
         munge = self.folder / "munge"
@@ -203,7 +204,8 @@ class LoginNode:
         (port,) = _free_ports(1)
         (self.folder / "sshd_config").write_text(
             f"ListenAddress 127.0.0.1:{port}\nHostKey {self.folder}/host_key\n"
-            f"AuthorizedKeysFile {self.folder}/authorized_keys\nSetEnv SLURM_CONF={cluster.config}\n"
+            f"AuthorizedKeysFile {self.folder}/authorized_keys\n"
+            f"SetEnv SLURM_CONF={cluster.config} TMPDIR={cluster.folder}/tmp\n"
             "StrictModes no\nUsePAM no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\nPidFile none\n"
         )
         kind, public = (self.folder / "host_key.pub").read_text().split()[:2]
