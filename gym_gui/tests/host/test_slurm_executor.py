@@ -90,7 +90,7 @@ class TestUnderSlurm(ExecutorConformance):
             cluster.run("scancel", "--signal=KILL", "--full", job, check=False)
         for pid in agents(made.paths.root):
             if (process := ProcessIdentity.of(pid)) is not None:
-                send_signal(process, 9)
+                send_signal(process, signal.SIGKILL)
 
     def remote(
         self, place: Place, here: MosaicPaths, code: Code, cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch
@@ -136,7 +136,7 @@ class TestUnderSlurm(ExecutorConformance):
 
         return shortage
 
-    async def test_a_later_executor_takes_up_what_an_earlier_one_started(  # type: ignore[override]
+    async def test_a_later_executor_takes_up_what_an_earlier_one_started(
         self, executor: Executor, later_executor: Executor, lab: Lab
     ) -> None:
         """The agent in the job outlives the executor, is the parent still, and knows how it ended."""
