@@ -136,7 +136,7 @@ class TestUnderSlurm(ExecutorConformance):
 
         return shortage
 
-    async def test_a_later_executor_takes_up_what_an_earlier_one_started(  # type: ignore[override]
+    async def test_a_later_executor_takes_up_what_an_earlier_one_started(
         self, executor: Executor, later_executor: Executor, lab: Lab
     ) -> None:
         """The agent in the job outlives the executor, is the parent still, and knows how it ended."""

@@ -129,8 +129,7 @@ class SlurmCluster:
         if "slurmctld" in self._processes:
             self.run("scancel", "--me", "--signal=KILL", "--full", check=False)
         for program in ("slurmctld", "slurmd", "munged"):
-            with suppress(subprocess.TimeoutExpired):
-                self._end(program, signal.SIGTERM if program != "slurmctld" else signal.SIGKILL)
+            self._end(program, signal.SIGKILL)  # slurmd would wait for what its jobs do not end
         for pid in self._own_processes():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
