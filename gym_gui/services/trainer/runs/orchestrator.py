@@ -664,9 +664,7 @@ class TrainerOrchestrator:
         lost = 0 if unread else await asyncio.to_thread(self.hub.missing, run.run_id, dict(live.journalled))
         place = await self.executor.why_ended(run.run_id)
         how = (place.sentence, place.was_time) if place else ()
-        # Before the books are closed: afterwards nobody would do it.
-        for seed_run in await self._seed_runs.bring(live.run, tail):
-            self.upkeep.run_ended(seed_run.run_id)
+        await self.bring_seeds(live.run, tail)  # before the books are closed: afterwards nobody would do it
         closed = await self.apply_surely(run.run_id, lc.Gone(tail, unread, lost, *how))
         await self._clearing.close_manifest(closed)
         if closed.journal_unread:
