@@ -14,6 +14,7 @@ import pytest
 
 from gym_gui.tests.support.command_line import CommandLine
 from gym_gui.tests.support.daemon_process import DaemonProcess, toy_config, wait_for
+from gym_gui.tests.support.dropped_worker import dropped_worker
 from gym_gui.tests.support.fault_tools import steps_of
 from gym_gui.tests.support.history import check_history
 from gym_gui.tests.support.slurm_cluster import LoginNode, SlurmCluster
@@ -45,6 +46,8 @@ def daemon(
 ) -> Iterator[DaemonProcess]:
     made = DaemonProcess(tmp_path_factory.mktemp("slurm") / "home")
     made.env.update(cluster.environ, MOSAIC_SSH_CONFIG=str(login.ssh_config))
+    learner = dropped_worker(tmp_path_factory.mktemp("workers"), "learner", needs=["dataset"])
+    made.env["MOSAIC_WORKER_PATH"] += f"{os.pathsep}{learner}"
     cluster.add_to(made.paths)
     cluster.add_to(made.paths, "far", ssh="login", folder=str(cluster.folder / "far"))
     cluster.add_to(made.paths, "short", time="3")
@@ -119,6 +122,24 @@ def test_a_login_node_behind_ssh_is_as_good_as_this_machine(daemon: DaemonProces
     run = daemon.wait_over(run_id)
     assert (run.outcome, run.host) == ("completed", "far"), daemon._describe(run_id)
     assert_every_step_once(daemon, run_id, STEPS)
+
+
+def test_a_dataset_reaches_the_job_of_a_run(daemon: DaemonProcess, cluster: SlurmCluster) -> None:
+    """By the login node, whose disk the job shares."""
+    dataset = daemon.paths.dataset("swings")
+    dataset.mkdir(parents=True)
+    (dataset / "data.hdf5").write_bytes(data := os.urandom(70_001))
+    (dataset / "manifest.json").write_text("{}")
+    run_id = slurm_run(daemon, steps=100_000, worker="learner", dataset="swings")
+    daemon.wait_state(run_id, "EXEC")
+    worker = processes("learner_worker", run_id)[0]
+    around = dict(word.split("=", 1) for word in Path(f"/proc/{worker}/environ").read_text().split("\0") if "=" in word)
+    there = Path(around["MOSAIC_DATASETS"])
+    assert there.is_relative_to(cluster.folder)
+    assert (there / "swings" / "data.hdf5").read_bytes() == data
+    daemon.client.cancel(run_id)
+    assert daemon.wait_over(run_id).outcome == "canceled"
+    wait_for("what it began from to go", lambda: not there.exists())
 
 
 def test_a_job_in_which_no_agent_can_begin_fails_its_run_with_the_words_of_the_job(
