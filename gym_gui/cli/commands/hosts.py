@@ -138,7 +138,7 @@ def drain(session: CliSession, name: str, off: bool, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def label(session: CliSession, name: str, labels: Sequence[str], as_json: bool) -> None:
-    """Say what a host is labelled with, instead of what it was; nothing takes all labels away.
+    """Label a host with these instead of what it had; without any it has none.
 
     `--label LABEL` of `train` and `sweep` goes to hosts that have it. A host with a GPU is labelled gpu by itself.
     """

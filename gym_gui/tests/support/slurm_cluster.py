@@ -104,8 +104,9 @@ class SlurmCluster:
         self._spawn("slurmctld", "-D", "-i")
 
     def stop_controller(self) -> None:
-        """As when its machine is gone."""
-        self._end("slurmctld", signal.SIGKILL)
+        """As for an update of it. What is killed within seconds of a job's begin has not written that down yet: it
+        forgets the job when it comes back, and Slurm ends it."""
+        self._end("slurmctld", signal.SIGTERM)
 
     def _spawn(self, program: str, *words: str) -> None:
         with (self.folder / f"{program}.log").open("ab") as log:
