@@ -73,6 +73,9 @@ def panels(walk: Walk) -> None:
     for panel in PANELS:
         walk.hands.show(panel)
         walk.picture(panel.lower())
+    walk.hands.command("File", "Hosts", "Show Hosts", shortcut="ctrl+alt+h")
+    walk.eyes.says("this machine", "dock-hosts")
+    walk.picture("hosts")
     walk.hands.show("Runs")
     walk.hands.show("Metrics")
 
@@ -128,6 +131,7 @@ def leave(walk: Walk) -> None:
     time.sleep(0.5)
     walk.place.open_cockpit()
     walk.eyes.says("connected to the trainer daemon")
+    walk.hands.show("Runs")
     until("the runs in the list", lambda: names(walk))
     pick_run(walk, "walk-on")
     walk.eyes.says("training", "stage")

@@ -122,8 +122,16 @@ class Mouse(Hands):
         self.reach(target)
 
     def pick(self, target: Target, item: str, *, also: bool = False) -> None:
-        found = self._item_in_sight(target, item)
-        self.click(*middle(found.place), control=also)
+        """A list that is sorted by what changes may move the entry between the look and the click: one looks again."""
+        match = Target(text=item)
+        for _ in range(1 if also else _ATTEMPTS):
+            found = self._item_in_sight(target, item)
+            self.click(*middle(found.place), control=also)
+            lists = self.eyes.all(target)
+            if not lists or any(
+                match.fits(Seen({**one.facts, "text": row.text})) for one in lists for row in one.items if row.current
+            ):
+                return
 
     def choose(self, target: Target, item: str) -> None:
         combo = self.reach(target)
