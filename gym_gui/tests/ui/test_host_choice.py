@@ -30,10 +30,10 @@ def test_the_host_that_is_chosen_is_asked_for() -> None:
 def test_hosts_that_come_to_be_known_are_offered_and_a_choice_stays(open_form: OpenForm) -> None:
     _, _, form = open_form()
     editor = form.hardware["host"]
-    assert listed(editor) == ["this machine", "any host"] and form.request().host == ""
+    assert listed(editor) == ["here", "any host"] and form.request().host == ""
     told = form.cockpit.bridge.health_changed
     told.emit(health(pb.Host(name="node1"), pb.Host(name="node2")))
-    assert listed(editor) == ["this machine", "any host", "node1", "node2"]
+    assert listed(editor) == ["here", "any host", "node1", "node2"]
     editor.put("node2")
     assert form.request().host == "node2"
     assert form.request().config()["resources"]["host"] == "node2"
@@ -54,7 +54,7 @@ def test_a_run_of_a_host_is_repeated_there_and_remembered(open_form: OpenForm) -
     form.restore(state)
     assert form.request().host == "node9"
     form.hardware.put(hardware_in({}))
-    assert form.request().host == "" and listed(form.hardware["host"])[0] == "this machine"
+    assert form.request().host == "" and listed(form.hardware["host"])[0] == "here"
 
 
 def test_a_gpu_can_be_asked_for_where_there_is_one(open_form: OpenForm) -> None:

@@ -43,7 +43,7 @@ def hardware_fields(*, gpu: bool) -> list[FieldSpec]:
             "choice",
             HERE,
             _tr("Where to run: this machine, one of the hosts below Hosts, or the first that has room"),
-            choices=(_tr("this machine"), _tr("any host")),
+            choices=(_tr("here"), _tr("any host")),
             meanings=(HERE, ANY_HOST),
             is_open=True,
         ),
