@@ -32,7 +32,7 @@ from mosaic_host.client import AgentClient
 from mosaic_host.hosted import CODE_VARIABLE
 from mosaic_host.hosting import PROTOCOL, HostFacts
 from mosaic_protocol.plain_text import one_line
-from mosaic_protocol.ssh_command import SshError, end, posix_script, remote_forward, said, start_tied
+from mosaic_protocol.ssh_command import SshError, end, posix_script, remote_forward, said, socket_folder, start_tied
 
 logger = logging.getLogger(__name__)
 
@@ -149,8 +149,8 @@ class HostLink:
                 f"host {self.host.name} has no Python for workers ({report.python}: {report.problem}): "
                 f"`mosaic hosts check {self.host.name}` says what to do"
             )
-        with tempfile.TemporaryFile() as errors, tempfile.TemporaryDirectory(prefix="mosaic-link-") as folder:
-            process = await started(lambda: self._start(report, code, Path(folder), errors))
+        with tempfile.TemporaryFile() as errors, socket_folder() as folder:
+            process = await started(lambda: self._start(report, code, folder, errors))
             await self._hold(process, errors, code.sha256, posixpath.join(report.code_folder, code.sha256))
 
     async def _hold(self, process: subprocess.Popen[bytes], errors: IO[bytes], code: str, code_folder: str) -> None:
