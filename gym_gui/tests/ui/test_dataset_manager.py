@@ -16,6 +16,7 @@ from pytestqt.qtbot import QtBot
 from corl_worker.tests.worlds import play_set
 from gym_gui.tests.ui.whole_window import HANG, OpenWhole, open_whole, part
 from gym_gui.ui.app import CockpitApp
+from gym_gui.ui.datasets.job import DatasetJob
 from gym_gui.ui.datasets.make_page import MakePage
 from gym_gui.ui.datasets.page import DatasetPage
 from gym_gui.ui.datasets.panel import DatasetsPanel
@@ -107,6 +108,20 @@ def test_an_episode_is_replayed_where_its_run_is_still_here(manager: Manager, qt
     page.replay_wanted.connect(lambda run_id, episode: wanted.append((run_id, episode)))
     page.replay.click()
     assert page.sample is not None and wanted == [("R1", page.sample.number + 4)]
+
+
+def test_what_was_read_before_the_data_was_found_corrupt_is_not_shown(
+    manager: Manager, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = DatasetJob.start
+    monkeypatch.setattr(DatasetJob, "start", lambda job: None if job.words[0] == "look" else begin(job))
+    manager.panel.choose("swings")
+    look = manager.page._job
+    assert look is not None
+    manager.paths.dataset("swings").joinpath(DATA).write_bytes(b"something else")
+    manager.press("datasets-verify")
+    qtbot.waitUntil(lambda: manager.badge("swings") == "corrupt" and manager.shelf.job is None, timeout=HANG)
+    assert manager.page._job is not look and not manager.page._inside.isVisible()
 
 
 def test_verify_finds_a_flipped_byte_and_nothing_is_shown_of_it(manager: Manager, qtbot: QtBot) -> None:

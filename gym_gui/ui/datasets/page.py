@@ -169,6 +169,7 @@ class DatasetPage(QWidget):
         self.badge.setToolTip(BADGE_MEANINGS[badge])
         told = entry.found if entry is not None else None
         if entry is None or told is None:
+            self._forget_job()
             self.about.setText(one_line(entry.problem) if entry is not None else self.tr("It is not there any more."))
             self._nothing_inside("")
             self.facts.setText("")
@@ -182,6 +183,7 @@ class DatasetPage(QWidget):
         self.facts.setText("\n".join(f"{word}: {value}" for word, value in self._facts(entry) if value))
         self._show_long(told.sha256, str(entry.data))
         if badge in (Integrity.ABSENT, Integrity.CORRUPT):
+            self._forget_job()  # it may have read the data before it was found out
             self._nothing_inside(self.tr("Nothing of it is shown: {why}.").format(why=BADGE_MEANINGS[badge]))
         else:
             self._look(entry, self.inside.episode if self.inside is not None else None)
