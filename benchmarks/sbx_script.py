@@ -1,7 +1,7 @@
 """One training with stable-baselines-jax, in an interpreter that has it: ``python sbx_script.py sac Pendulum-v1 2500``.
 
 The hyper-parameters are those of `sac_jax` and `td3_jax`. Prints as JSON how many steps were made once its programs
-were compiled, and the CPU time and the time that passed for them. Imports nothing of ours.
+were compiled, and the CPU time and the time that passed for them. Imports nothing of MOSAIC's.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def estimated_tokens(text: str) -> int:
 def read_reply(
     content: bytes, prompt_text: str, seconds: float, hide: Callable[[str], str] = lambda text: text
 ) -> Reply:
-    """``hide`` takes out what must not be kept, whoever said it. Raises BadReplyError for what is no chat completion.
+    """``hide`` takes out what must not be kept, from any speaker. Raises BadReplyError for what is no chat completion.
     Empty or null content is an empty text."""
     try:
         body: Any = _decoded(content)
