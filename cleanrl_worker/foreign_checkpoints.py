@@ -1,6 +1,6 @@
-"""Checkpoints of upstream's scripts under the names of MOSAIC's, so that what they learned can be measured and deployed.
+"""Checkpoints of upstream's scripts under the names of MOSAIC's: what they learned can be measured and deployed.
 
-Only where a network of MOSAIC's is the same one. `ppo_continuous_action` is left out: upstream keeps the statistics that
+Only where MOSAIC has the same network. `ppo_continuous_action` is left out: upstream keeps the statistics that
 observations are normalised with in wrappers of the environment, and a policy without them is another one.
 """
 

@@ -1,4 +1,4 @@
-"""What upstream's scripts learned is measured and deployed as it is, where a script of MOSAIC's has the same networks."""
+"""What upstream's scripts learned is measured and deployed as it is, where MOSAIC has the same networks."""
 
 from __future__ import annotations
 
